@@ -1,7 +1,4 @@
-"""The command line: `app` names the commands and prints, `commands` has them with their help.
-
-Here a command line is brought into one order, before the libraries that parse it are loaded.
-"""
+"""The order of a command line, found before the libraries that parse it are loaded."""
 
 from __future__ import annotations
 
@@ -65,10 +62,7 @@ SHORT = 3
 
 
 def arranged(given: Sequence[str]) -> list[str]:
-    """Move the command to the front, before common options, and add the default subcommand if none is named.
-
-    `help COMMAND` becomes `COMMAND --help`, an old name the present one, and words that name no command a search.
-    """
+    """Move the command to the front, present name and default subcommand included; other words become a search."""
     common, rest = _leading(given)
     if rest == HELP_OPTIONS:
         return rest

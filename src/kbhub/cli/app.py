@@ -1,7 +1,4 @@
-"""Run a command line: the application with its commands and help, and what prints.
-
-Results go to standard output, long ones to a pager, and everything else, such as errors on one line, to standard error.
-"""
+"""The application with its commands and help, and what prints: results to stdout, the rest to stderr."""
 
 from __future__ import annotations
 
@@ -230,7 +227,6 @@ _HEADINGS = {
     for group, names in ((Group(title, sort_key=at), TOP[title]) for at, title in enumerate(TOP))
     for name in names
 }
-"""Command → its heading in the list of commands."""
 
 
 def _register() -> None:
@@ -272,10 +268,8 @@ _DASHES = {"kbhub search": "words", "kbhub read": "refs"}
 """Commands whose arguments may well begin like options, and what those arguments are."""
 
 MOST_NAMED = 8
-"""Commands that are named where one is unknown."""
 
 _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
-"""Type of an option → what it takes, in words."""
 
 
 def run(arguments: list[str]) -> int:
@@ -336,10 +330,7 @@ PATIENCE_SECONDS = 0.2
 
 
 def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
-    """Return whether to use colours: by `NO_COLOR`, then `FORCE_COLOR`, then whether the stream is a terminal.
-
-    Both variables apply unless empty (no-color.org, force-color.org).
-    """
+    """Return whether to use colours: by `NO_COLOR`, then `FORCE_COLOR`, unless empty, then whether it is a terminal."""
     if env.get("NO_COLOR"):
         return False
     return bool(env.get("FORCE_COLOR")) or (stream.isatty() and env.get("TERM") != "dumb")

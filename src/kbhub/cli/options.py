@@ -218,10 +218,7 @@ def standard_input(limit: int, of: str) -> str:
 
 
 def argument(given: str) -> str:
-    """Return an argument as Unicode, or raise `UsageError` if it is not UTF-8.
-
-    Python passes bytes that the locale does not know as lone surrogates.
-    """
+    """Return an argument as Unicode; `UsageError` if it is not UTF-8, which Python passes as lone surrogates."""
     try:
         return given.encode("utf-8", "surrogateescape").decode("utf-8")
     except UnicodeError as error:
@@ -238,13 +235,7 @@ POLL_SECONDS = 0.1
 
 
 def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
-    """Return the hub's options for the places that the command line names.
-
-    With `serve`, a client's own variables may name the workspace; with `every_base`, every base of the global config is
-    active. `warn` prints configuration fields without effect on standard error; it is off if the command's own result
-    has them, and for a server, which tells its client. Raises `UsageError` or `ConfigError` if `--base` or
-    `KBHUB_BASES` is malformed, or there is no directory to work for.
-    """
+    """Return the hub's options; `warn` prints config fields without effect, unless the result or a client has them."""
     if places.verbose:
         log_to_stderr()
     env = dict(os.environ)
@@ -376,7 +367,6 @@ class Exact(str):
 
 
 Wording = str | Report
-"""A result for a person."""
 
 
 @struct
@@ -399,12 +389,7 @@ class Reply:
 def command(
     text: Callable[[Any], Wording] | None = None, *, options: type[Common] = Common, colour: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., int]]:
-    """Make a command of a function: print what it returns in the requested format, and return the exit code.
-
-    The function gets the hub as `hub`, and the options of every command as `common`, where it has such parameters.
-    `text` returns its result for a person; a report has its records, too. `options` are those of every command of its
-    kind; `colour` marks reports with colours.
-    """
+    """Make a command of a function, which gets `hub` and `common` if it names them, and print what it returns."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., int]:
         signature = inspect.signature(function)

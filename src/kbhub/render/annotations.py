@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from kbhub import __version__
@@ -59,19 +59,14 @@ def sarif_log(checks: Sequence[str], findings: Located) -> str:
             "partialFingerprints": {"primaryLocationLineHash": f"{digest}:{seen[digest]}"},
         }
         results.append(result)
-    driver = {"name": "kbhub", "version": __version__, "rules": [*map(_rule, checks)]}
+    rules = []
+    for check in checks:
+        about = {"text": f"{CHECKS[check][0].upper()}{CHECKS[check][1:]}."}
+        advice = {"text": f"Every finding says what to do. `kbhub audit --check {check}` lists them."}
+        rules.append({"id": check, "shortDescription": about, "fullDescription": about, "help": advice})
+    driver = {"name": "kbhub", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
-
-
-def _rule(check: str) -> dict[str, Any]:
-    about = f"{CHECKS[check][0].upper()}{CHECKS[check][1:]}."
-    return {
-        "id": check,
-        "shortDescription": {"text": about},
-        "fullDescription": {"text": about},
-        "help": {"text": f"Every finding says what to do. `kbhub audit --check {check}` lists them."},
-    }
 
 
 def workflow_commands(findings: Located) -> str:

@@ -52,10 +52,7 @@ _THERE_STEP = "kbhub ls project  lists the documents that are there"
 def status_report(
     status: Status, *, now: datetime | None = None, people: bool = False, verbose: bool = False
 ) -> Report:
-    """Return the status of a workspace: configuration, bases, problems.
-
-    `people` also get where no project base was found; `verbose` lists all places where it was looked for.
-    """
+    """Return the status of a workspace; for `people` where no project base was found, too, if `verbose` every place."""
     workspace, bases = status.workspace, status.bases
     now, most = now or datetime.now(UTC), PROBLEMS if people else MODEL_PROBLEMS
     memories, fresh = status.memories, all(problem.subject != "project" for problem in status.problems)
@@ -68,12 +65,19 @@ def status_report(
         if (more := len(entry.problems) - most) > 0:
             problems.append(say(f"Problem: {{}}: {more} more; see `kbhub status --json`", Line(entry.base.id)))
     passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in bases if entry.passed_over]
+    running = ""
+    if daemon := status.daemon:
+        since, http = (
+            f", {word}{text}" if text else "" for word, text in (("since ", daemon.since), ("", daemon.http))
+        )
+        other = f", version {daemon.version}" if daemon.version != status.version else ""
+        running = f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub admin stop`"
     facts = _facts(
         ("kbhub", status.version),
         ("workspace", directory),
         ("config", str(status.config or "none")),
         ("embedder", status.embedder),
-        ("daemon", _daemon(status)),
+        ("daemon", running),
         ("tags", " · ".join(f"{tag.tag} {tag.documents}" for tag in status.tags)),
         ("memories", ", ".join([strength, *(count for count in counts if not count.startswith("0 "))])),
         ("hooks", status.hooks or ""),
@@ -158,15 +162,6 @@ def _base(status: BaseStatus, now: datetime, *, people: bool) -> Item:
     return Item(label=Line(base.id), marks=(place, *facts, known, Name(about, LINE_BYTES) if about else ""))
 
 
-def _daemon(status: Status) -> str:
-    if not (daemon := status.daemon):
-        return ""
-    since = f", since {daemon.since}" if daemon.since else ""
-    http = f", {daemon.http}" if daemon.http else ""
-    other = f", version {daemon.version}" if daemon.version != status.version else ""
-    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub admin stop`"
-
-
 def _problem(problem: Problem, base: str = "") -> Text:
     subject = f"{base}: {problem.subject}" if base and problem.subject != base else problem.subject
     return say("Problem: {}: {}", Line(subject), Line(message_of(problem), PROBLEM_BYTES))
@@ -235,12 +230,12 @@ def bases_report(known: KnownBases) -> Report:
     none = "No bases: none in {}, and none active here. Add one with `kbhub base add PATH`."
     parts = [*items, "", *problems] if items else [say(none, Name(str(known.config)))]
     fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
-    return Report(parts=parts, rows=lambda: records("base", fields, known.bases, _base_row))
 
+    def row(base: KnownBase) -> Record:
+        context = base.contexts.get("") or base.description
+        return {"path": base.engine or str(base.path), "for": list(base.places), "context": context}
 
-def _base_row(base: KnownBase) -> Record:
-    context = base.contexts.get("") or base.description
-    return {"path": base.engine or str(base.path), "for": list(base.places), "context": context}
+    return Report(parts=parts, rows=lambda: records("base", fields, known.bases, row))
 
 
 def base_report(base: KnownBase) -> Report:

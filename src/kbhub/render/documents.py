@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kbhub.editing import Deleted, Renamed, Restored, Written
-from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TaggedDocument, Tags
+from kbhub.reading.reports import EDGE_KINDS, EdgeKind, Neighbour, Related, Tags
 from kbhub.render.report import (
     ERROR_BYTES,
     LINE_BYTES,
@@ -43,7 +43,6 @@ HEADINGS: dict[EdgeKind, str] = {
     "tag": "Shares tags with",
     "near": "Similar in meaning",
 }
-"""Heading for each kind of neighbours."""
 
 _NARROWER = "pass a single one of `checks` or `bases` to see more, or fix what is shown"
 """How a model gets the findings that do not fit."""
@@ -116,7 +115,11 @@ def related_report(result: Related) -> Report:
             parts += ["", f"{HEADINGS[kind]} ({share})", *map(_neighbour, neighbours)]
     for status, words in _LEFT_WORDS.items():
         if links := [link for link in result.left if link.status == status]:
-            parts += ["", f"{words} ({len(links)})", *map(_left, links)]
+            parts += ["", f"{words} ({len(links)})"]
+            for link in links:
+                place, what = f"line {link.line}" if link.line else "front matter", Name(link.target, LINE_BYTES)
+                marks = (place, say(f"{link.kind} {{}}", what), Bare(link.why, LINE_BYTES))
+                parts.append(Item(marks=marks, row=True, of=link))
     if not parts and not result.skipped:
         parts = ["Nothing related: no links, no shared tags, nothing similar in meaning."]
     fields = ("kind", "direction", "hop", "docid", "ref", "base", "title", "line", "via", "context", "score", "count")
@@ -134,12 +137,16 @@ def related_report(result: Related) -> Report:
 def tags_report(result: Tags) -> Report:
     """Return tags, or the documents with some tags."""
     fields = ("docid", "ref", "base", "title", "kind", "tags", "hop", "via", "edge")
+    parts: list[Item] = []
     if result.names:
         names = say(" or ".join(["{}"] * len(result.names)), *map(Name, result.names))
         joined = result.total - result.tagged
         linked = f", and {joined} linked with them" if joined else ""
         head = say(f"{counted(result.tagged, 'document')} tagged {{}}{linked}", names)
-        parts = [*map(_tagged, result.documents)]
+        for one in result.documents:
+            way = say(f"hop {one.hop}, {one.edge} via {{}}", Name(one.via or "", LINE_BYTES)) if one.hop else ""
+            marks = (Bare(" ".join(f"#{tag}" for tag in one.tags)) if one.tags else "", way)
+            parts.append(Item(Ref(one.ref, one.docid), Name(one.title), marks=marks, row=True, of=one))
     else:
         head = say(f"{counted(result.total, 'tag')} on {counted(result.tagged, 'document')} (documents of each)")
         parts = [
@@ -191,19 +198,6 @@ def _neighbour(neighbour: Neighbour) -> Item:
         row=True,
         of=neighbour,
     )
-
-
-def _left(link: LeftLink) -> Item:
-    line = f"line {link.line}" if link.line else "front matter"
-    marks = (line, say(f"{link.kind} {{}}", Name(link.target, LINE_BYTES)), Bare(link.why, LINE_BYTES))
-    return Item(marks=marks, row=True, of=link)
-
-
-def _tagged(document: TaggedDocument) -> Item:
-    tags = Bare(" ".join(f"#{tag}" for tag in document.tags)) if document.tags else ""
-    way = say(f"hop {document.hop}, {document.edge} via {{}}", Name(document.via or "", LINE_BYTES))
-    marks = (tags, way if document.hop else "")
-    return Item(Ref(document.ref, document.docid), Name(document.title), marks=marks, row=True, of=document)
 
 
 def _unread(skip: Skipped) -> Text:

@@ -1,8 +1,4 @@
-"""Machine-readable listings: JSON, CSV, Markdown, XML and one line per file. Empty listings are valid, too.
-
-A command describes its output once as a `Listing`, from which every format is rendered. Cells hold untrusted text from
-documents, so each format escapes its own syntax.
-"""
+"""Machine-readable listings: JSON, CSV, Markdown, XML and one line per file, each with its syntax escaped."""
 
 from __future__ import annotations
 
@@ -36,10 +32,7 @@ _ACTIVE_IN_MARKDOWN = re.compile(r"[\\|<\[`]|&(?=#?\w+;)")
 
 
 def formatted(listing: Listing, form: Format) -> str:
-    """Render a listing in a machine-readable format (any but `text`), with a final newline.
-
-    Raises `UsageError` if the format is `files`, but the records are not files.
-    """
+    """Render a listing in any format but `text`; `UsageError` if it is `files`, but the records are not files."""
     return _WRITERS[form](listing)
 
 

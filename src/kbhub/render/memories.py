@@ -46,7 +46,6 @@ FIELDS = (
     *("created", "updated", "last_use", "by", "source", "about", "supersedes", "superseded_by"),
     *("rejected", "misleading"),
 )
-"""Fields of a memory in a table."""
 
 TEXT_BYTES = 1_200
 """UTF-8 bytes shown to a model of a memory's text: enough for all of what a list contains, also in Chinese."""

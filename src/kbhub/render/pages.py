@@ -1,7 +1,6 @@
-"""Lay Markdown out for a terminal: headings, lists, tables and code, fitted to its width.
+"""Markdown laid out for a terminal: headings, lists, tables and code, neutralised, without clickable links.
 
-Imported only for output to a terminal, because importing rich takes a tenth of a second. Documents are untrusted, so
-control characters are neutralised and links are not clickable.
+Loaded only for output to a terminal, because importing rich takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -43,13 +42,10 @@ MOST_FRONT_LINES = 200
 """Lines in which the end of the front matter is looked for."""
 
 _YAML = re.compile(r"[A-Za-z_][\w-]*:(?:\s|$)|\s+\S|-\s|#")
-"""A line of front matter."""
 
 LEAST_WIDTH = 20
-"""Minimum width of a page, in columns."""
 
 TABLE_GAP = 3
-"""Gap between the columns of a table in rich."""
 
 TERM_STYLE = "bold yellow"
 
@@ -68,11 +64,7 @@ THEME = Theme(
 
 
 def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) -> str:
-    """Lay Markdown out for a terminal of `width` columns, highlighting the terms of a query.
-
-    Front matter, and text that is very long or starts or ends within a code block, is only wrapped. Without colour,
-    headings and inline code keep their markup.
-    """
+    """Lay Markdown out for a terminal of `width` columns; front matter, long text and cut code are only wrapped."""
     lines = neutralised(text).split("\n")
     front = _front_matter_end(lines)
     text, above = "\n".join(lines[front:]), [*lines[:front], ""] if front else []
@@ -181,25 +173,21 @@ class _Table(TableElement):
         room = options.max_width - TABLE_GAP * (len(columns) - 1)
         widths = column_widths([[cell.plain for cell in column] for column in columns], room)
         if widths is None:
+            # A table that is too wide is a line for each cell, row by row.
             header, *rows = zip(*columns, strict=True)
-            yield from _records(header, rows)
+            for number, row in enumerate(rows):
+                if number:
+                    yield Text()
+                for name, cell in zip(header, row, strict=True):
+                    if cell.plain.strip():
+                        yield Text.assemble(name, ": ", cell) if name.plain.strip() else cell
+            if not rows:
+                yield Text("  ").join(header)
             return
         table.box, table.show_edge, table.collapse_padding = box.SIMPLE_HEAD, False, False
         for column, width in zip(table.columns, widths, strict=True):
             column.overflow, column.width = "fold", width
         yield table
-
-
-def _records(header: Sequence[Text], rows: Sequence[Sequence[Text]]) -> Iterable[Text]:
-    """Yield a table that is too wide as a line for each cell, row by row."""
-    for number, row in enumerate(rows):
-        if number:
-            yield Text()
-        for name, cell in zip(header, row, strict=True):
-            if cell.plain.strip():
-                yield Text.assemble(name, ": ", cell) if name.plain.strip() else cell
-    if not rows:
-        yield Text("  ").join(header)
 
 
 _PlainMarkdown.elements = {

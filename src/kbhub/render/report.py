@@ -1,8 +1,4 @@
-"""What a result says, for every writer, and how a model gets it.
-
-A report has a head, items, notes and next calls. For a model, it is Markdown in a number of bytes: names quoted, texts
-fenced, next steps as tool calls; `terminal` and `html` write it for people.
-"""
+"""What a result says, for every writer, and how a model gets it: Markdown in a number of bytes, next steps as calls."""
 
 from __future__ import annotations
 
@@ -118,7 +114,6 @@ class Item:
     lines: tuple[Text, ...] = ()
     """Below it for people; a model gets them on the same line."""
     trace: str = ""
-    """How its score is made."""
     label: Text = ""
     """Before the ref."""
     bullet: str = "- "
@@ -126,14 +121,12 @@ class Item:
     number: int = 0
     """For a model; people see no number."""
     depth: int = 0
-    """In a tree."""
     context: Text = ""
     """About its place, for a model; only where the item above has another."""
     quote: Quote | None = None
     row: bool = False
     """Whether people see it in a table with those above and below it."""
     of: Any = None
-    """The part of the result that it is."""
 
 
 M = TypeVar("M", bound="Model | Value")
@@ -148,7 +141,6 @@ class Listing:
     """Records of one kind, to be printed in any format."""
 
     name: str
-    """Singular noun for a record, used as its XML element."""
     fields: tuple[str, ...]
     """Field names in order, which are the header of CSV and Markdown even without records."""
     records: Sequence[Record]
@@ -180,7 +172,6 @@ class Report:
     head: Text | Item = ""
     parts: Sequence[Text | Item | Quote] = ()
     foot: Text = ""
-    """The last line, for people."""
     summary: Callable[[int], Sequence[Text]] | None = None
     """Returns the first lines for a model, given the number of items that it gets."""
     calls: Callable[[int], Sequence[Text]] | None = None
@@ -192,11 +183,9 @@ class Report:
     advice: str = ""
     """What a model does to see the items that do not fit."""
     data: Any = None
-    """The result itself."""
     lists: tuple[str, ...] = ()
     """Its fields of which a model gets only what is in the text (`Item.of`)."""
     rows: Callable[[], Listing] = _no_rows
-    """Returns the result as records."""
 
 
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
@@ -266,7 +255,13 @@ def model_line(text: Text) -> str:
         case Name():
             return quoted(text.text, text.limit)
         case Names():
-            return _listed(text.names)
+            shown: list[str] = []
+            for name in text.names:
+                if shown and sum(map(_size_of, shown)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
+                    break
+                shown.append(one_line(name, TITLE_BYTES).replace("`", "'"))
+            left = len(text.names) - len(shown)
+            return ", ".join(shown) + (f" and {left} more" if left else "")
         case Ref():
             name = _plain_ref(text.ref) or text.docid or quoted(text.ref, LINE_BYTES)
             return name + text.part + (f"{SEPARATOR}{text.docid}" if text.both and name != text.docid else "")
@@ -355,13 +350,3 @@ def _argument(value: object) -> str:
         return f"{{{', '.join(f'{json.dumps(name)}: {_argument(one)}' for name, one in value.items())}}}"
     text = json.dumps(value, ensure_ascii=False)
     return text if one_line(text, LINE_BYTES) == text else SAME
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown: list[str] = []
-    for name in names:
-        if shown and sum(map(_size_of, shown)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
-            break
-        shown.append(one_line(name, TITLE_BYTES).replace("`", "'"))
-    left = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {left} more" if left else "")

@@ -32,7 +32,7 @@ from kbhub.render.report import (
 )
 from kbhub.render.terminal import neutralised, visible_line
 from kbhub.search.judge import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
-from kbhub.types import Hit, Query, SearchResult, Signal, Skipped, Trace
+from kbhub.types import Hit, Query, SearchResult, Signal, Skipped
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ NEARLY_AS_GOOD = 0.9
 """Share of the first hit's score from which another is quoted, too, where the first is a certain answer."""
 
 OTHERS = 3
-"""Maximum of uncited sources that are listed."""
 
 QUOTED = 3
 """Hits that are quoted to a model where the first is no certain answer."""
@@ -66,7 +65,6 @@ WRITERS = {
     "extractive": "kbhub, from sentences of the documents",
     "none": "nobody",
 }
-"""Writer → name shown to the reader."""
 
 WHY = {
     "keyword": "its words rank {rank}",
@@ -78,7 +76,6 @@ WHY = {
     "definition": "it defines the word",
     "about": "it is about the words",
 }
-"""Signal → reason for a hit's place."""
 
 
 def heading_path(title: str, headings: Sequence[str]) -> list[str]:
@@ -94,17 +91,13 @@ def contribution_of(signal: Signal) -> str:
 def why(hit: Hit) -> str:
     """Say what a hit owes its place to, most important first."""
     signals = sorted(hit.trace.signals if hit.trace else (), key=lambda signal: -signal.contribution)
-    reasons = [
-        WHY.get(signal.name, "its {name} fits").format(name=signal.name, rank=_place_among_all(signal.rank))
-        for signal in signals[:3]
-        if signal.contribution > 0
-    ]
+    reasons = []
+    for signal in (one for one in signals[:3] if one.contribution > 0):
+        rank = signal.rank or 0
+        place = ("low", "first", "second", "third")[rank] if rank < 4 else f"number {rank}"
+        reasons.append(WHY.get(signal.name, "its {name} fits").format(name=signal.name, rank=place))
     last = f" and {reasons.pop()}" if len(reasons) > 1 else ""
     return f"Here because {', '.join(reasons)}{last}." if reasons else "What its score is made of."
-
-
-def _place_among_all(rank: int | None) -> str:
-    return ("low", "first", "second", "third")[rank or 0] if (rank or 0) < 4 else f"number {rank}"
 
 
 def verdict_words(verdict: str) -> str:
@@ -120,10 +113,7 @@ def _total(result: SearchResult) -> str:
 def search_answer(
     result: SearchResult, query: Query, cursor: Callable[[int], str], *, full: bool = False
 ) -> tuple[str, SearchResult]:
-    """Return the answer to a search for a model, and the result of only the hits that fit.
-
-    `cursor` returns the cursor for an offset; `full` quotes every hit in full.
-    """
+    """Return the answer to a search for a model, each hit in full if `full`, and the result with the hits that fit."""
     report = search_report(result, query, cursor, full=full, quote_all=full)
     text, shown = model_answer(report, FULL_ANSWER_BYTES if full else ANSWER_BYTES)
     end = query.offset + len(shown.hits)
@@ -139,10 +129,7 @@ def search_report(
     full: bool = False,
     quote_all: bool = True,
 ) -> Report:
-    """Return the hits of a search: the first one quoted, or all with `full`; only refs if none covers the query.
-
-    Without `quote_all`, those far behind a certain first, and all after the third, are only refs.
-    """
+    """Return hits: the first or, if `full` or `quote_all`, more are quoted; all are refs if none covers the query."""
     leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
     if nearest:  # without excerpts, which a model would take for an answer
@@ -239,6 +226,12 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     also = ", ".join(lines for lines, shown in spans if not shown)
     texts = [(lines, " ".join(unmarked(shown).split())) for lines, shown in spans if shown]
     same = say("same text: {}", Line(", ".join(hit.duplicates)))
+    signals = [
+        f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
+        f"{f' ({signal.reason})' if signal.reason else ''}"
+        for signal in (hit.trace.signals if hit.trace else ())
+    ]
+    factors = [f" × {name} {value:g}" for name, value in hit.trace.factors.items()] if hit.trace else []
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
         Name(names),
@@ -251,7 +244,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
             *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
             *((same if number == 1 else counted(len(hit.duplicates), "copy", "copies"),) if hit.duplicates else ()),
         ),
-        trace=_trace(hit.trace) if hit.trace else "",
+        trace=" · ".join(signals) + "".join(factors),
         number=number,
         context=Name(" › ".join(hit.contexts), LINE_BYTES) if hit.contexts else "",
         quote=quote,
@@ -262,15 +255,6 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
 def _warning(one: Hit | Source) -> Text:
     outdated = f"outdated: {one.outdated}" if one.outdated else ""
     return Bare("; ".join(filter(None, (REJECTED if one.rejected else "", outdated))))
-
-
-def _trace(trace: Trace) -> str:
-    signals = [
-        f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
-        f"{f' ({signal.reason})' if signal.reason else ''}"
-        for signal in trace.signals
-    ]
-    return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
 
 
 def _calls(result: SearchResult, query: Query, *, full: bool) -> Sequence[Text]:
@@ -289,11 +273,22 @@ def _calls(result: SearchResult, query: Query, *, full: bool) -> Sequence[Text]:
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
-    """Return the answer to `read`: each document below a line with its name, then what could not be read.
-
-    `refs` are the requested ones, for the call for the next page.
-    """
-    parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
+    """Return the answer to `read`; `refs` are the requested ones, for the call for the next page."""
+    parts = []
+    for reading in result.readings:
+        lines = f"lines {reading.start_line}-{reading.end_line} of {reading.total_lines}"
+        if reading.offset:
+            lines += f", from character {reading.offset + 1} of line {reading.start_line}"
+        marks = (reading.docid, lines if reading.total_lines else "empty", Name(reading.title))
+        head = Item(Ref(reading.ref), marks=(*marks, f"hash {reading.hash}") if reading.hash else marks)
+        about = Name(" › ".join(reading.contexts), LINE_BYTES)
+        below: list[Text] = [say("context: {}", about)] if reading.contexts else []
+        below += [Line(f"note: {reading.deleted}")] if reading.deleted else []
+        text, _ = model_answer(Report(head, below), inf)
+        parts.append(text + "\n" + fenced(numbered(reading) if line_numbers else reading.text))
+        if reading.rest is not None:
+            rest = Ref(reading.ref, reading.docid, reading.rest.removeprefix(reading.ref))
+            parts[-1] += f"\n{model_line(say('continues: {}', Call('read', {'refs': rest})))}"
     for unread in result.unread:
         message = say("Not read: {}: {}", Name(unread.ref, LINE_BYTES), Line(unread.message, ERROR_BYTES))
         parts.append(model_line(message))
@@ -302,23 +297,6 @@ def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numb
         call = Call("read", {"refs": refs if isinstance(refs, str) else [*refs], **numbers, "cursor": result.cursor})
         parts.append(model_line(say(f"Next page, of {result.total} documents: {{}}", call)))
     return "\n\n".join(parts)
-
-
-def _reading(reading: Reading, *, line_numbers: bool) -> str:
-    lines = f"lines {reading.start_line}-{reading.end_line} of {reading.total_lines}"
-    if reading.offset:
-        lines += f", from character {reading.offset + 1} of line {reading.start_line}"
-    marks = (reading.docid, lines if reading.total_lines else "empty", Name(reading.title))
-    head = Item(Ref(reading.ref), marks=(*marks, f"hash {reading.hash}") if reading.hash else marks)
-    about = Name(" › ".join(reading.contexts), LINE_BYTES)
-    parts: list[Text] = [say("context: {}", about)] if reading.contexts else []
-    parts += [Line(f"note: {reading.deleted}")] if reading.deleted else []
-    text, _ = model_answer(Report(head, parts), inf)
-    text += "\n" + fenced(numbered(reading) if line_numbers else reading.text)
-    if reading.rest is None:
-        return text
-    rest = Ref(reading.ref, reading.docid, reading.rest.removeprefix(reading.ref))
-    return f"{text}\n{model_line(say('continues: {}', Call('read', {'refs': rest})))}"
 
 
 def numbered(reading: Reading) -> str:
@@ -331,10 +309,7 @@ def numbered(reading: Reading) -> str:
 def read_text(
     readings: Sequence[Reading], *, headers: bool, verbatim: bool, draw: Callable[[str], str] = neutralised
 ) -> str:
-    """Return documents, or parts of them; with `headers`, each below a line with its name.
-
-    `verbatim` keeps the text as in the file, including control characters; otherwise `draw` lays it out.
-    """
+    """Return documents, below names if `headers`; `verbatim` as in the file, else as `draw` lays them out."""
     blocks = []
     for reading in readings:
         text = f"{reading.text}\n" if reading.end_line >= reading.start_line else ""
@@ -347,11 +322,7 @@ def read_text(
 def answer_report(
     answer: Answer, queries: Sequence[str] = (), *, terms: tuple[Term, ...] = (), whole: bool = True
 ) -> Report:
-    """Return an answer with its sources: the cited ones, then the best of the others.
-
-    Unless it is certain, the call with other wordings follows, if `queries` are not such. `terms` are marked in quotes;
-    `whole` adds the passages that the answer was written from.
-    """
+    """Return an answer with its sources, cited ones first, and its passages if `whole`; `queries` are wordings."""
     calls = _asked_again(answer, queries)
     question, passages = Name(answer.question), [_source(one, one.readable, terms) for one in answer.passages]
     notes: list[Text] = [Line(why) for why in answer.why]

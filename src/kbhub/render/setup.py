@@ -42,28 +42,26 @@ def diagnosis_report(diagnosis: Diagnosis) -> Report:
 
 def setup_report(steps: Sequence[Step], pastes: Sequence[Paste], home: Path, *, done: bool = False) -> Report:
     """Return each step, planned or done, with the home directory as `~`, and what to paste into settings dialogs."""
-    parts: list[Text | Item] = [_step(step, _DONE if done else _PLANNED, home) for step in steps]
+    parts: list[Text | Item] = []
+    for step in steps:
+        ours = ("skill", "subagent", "agents-md", "hooks")
+        unchanged = "unchanged" if step.command or step.subject in ours else "not found"
+        changed = bool(step.before) and step.action == "update"
+        details = [
+            ("old command", shlex.join(step.before) if changed else ""),
+            ("new command" if changed else "command", shlex.join(step.command)),
+            ("file", _short(step.file, home)),
+            ("backup", _short(step.backup, home) if step.backup else ""),
+        ]
+        failed = step.state == "failed"
+        lines = [Line(f"{label:<11}  {text}") for label, text in details if text and not failed]
+        word = "failed" if failed else (_DONE if done else _PLANNED).get(step.action, unchanged)
+        parts.append(Item(label=word, title=Line(step.title), lines=(*lines, *map(Line, step.notes))))
     for paste in pastes:
         word, where = ("paste", ", Add:") if paste.entry else ("delete", ", the server `kbhub`")
         parts.append(Item(label=word, title=Line(paste.title), lines=(Line(f"in {paste.where}{where}"),)))
         parts += [*map(Line, paste.entry.splitlines()), *(Line(f"    {note}") for note in paste.notes)]
     return Report(parts=parts)
-
-
-def _step(step: Step, words: dict[str, str], home: Path) -> Item:
-    ours = ("skill", "subagent", "agents-md", "hooks")
-    unchanged = "unchanged" if step.command or step.subject in ours else "not found"
-    changed = bool(step.before) and step.action == "update"
-    details = [
-        ("old command", shlex.join(step.before) if changed else ""),
-        ("new command" if changed else "command", shlex.join(step.command)),
-        ("file", _short(step.file, home)),
-        ("backup", _short(step.backup, home) if step.backup else ""),
-    ]
-    failed = step.state == "failed"
-    lines = [Line(f"{label:<11}  {text}") for label, text in details if text and not failed]
-    word = "failed" if failed else words.get(step.action, unchanged)
-    return Item(label=word, title=Line(step.title), lines=(*lines, *map(Line, step.notes)))
 
 
 def _short(path: Path, home: Path) -> str:

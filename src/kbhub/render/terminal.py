@@ -22,7 +22,6 @@ OTHER_EXCERPT_CHARACTERS = 300
 """Length of excerpts after the first hit's, which is shown in full: some four lines of 80 columns."""
 
 TITLE_CHARACTERS = 60
-"""Maximum length of a title or mark in a table."""
 
 _BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
 """SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow, yellow."""
@@ -60,20 +59,23 @@ def text(
     whole: bool = False,
     draw: Callable[..., str] | None = None,
 ) -> str:
-    """Return a report without its notes and calls.
-
-    Tables fit into `width`, for which `draw` (`pages.drawn`) lays quotes out; a pipe gets Markdown. Unless `whole`,
-    quotes that are not fenced are shortened.
-    """
+    """Return a report without its notes and calls; unless `whole`, quotes that are not fenced are shortened."""
     laid = partial(draw, width=width - cell_width(_GUTTER), colour=paint.colour) if draw and width else None
     lines = _lines(report.head, paint, laid, whole=whole) if report.head else []
     indent = "  " if any(isinstance(part, str) and part for part in report.parts) else ""
     for in_table, parts in groupby(report.parts, key=lambda part: isinstance(part, Item) and part.row):
         if in_table:
-            items = [part for part in parts if isinstance(part, Item)]
-            rows = _table(items, width and width - len(indent))
+            rows = []
+            for item in (part for part in parts if isinstance(part, Item)):
+                ref = [item.ref.docid, line(item.ref)] if item.ref else ["", ""]
+                cells = [line(item.title), *map(line, item.marks)]
+                cells = [shortened(cell, TITLE_CHARACTERS) for cell in cells] if item.ref else cells
+                cells[0] = "  " * item.depth + cells[0] if cells[0] else ""
+                rows.append([line(item.label), *ref, cells[0], item.score, *cells[1:], line(item.warning)])
+            filled = [column for column in zip(*rows, strict=True) if any(column)]
+            aligned = table([*zip(*filled, strict=True)], width=width and width - len(indent)) if filled else []
             lines += [
-                indent + _LABEL.sub(lambda label: paint(label[0], _LABELS.get(label[0], "")), row, 1) for row in rows
+                indent + _LABEL.sub(lambda label: paint(label[0], _LABELS.get(label[0], "")), row, 1) for row in aligned
             ]
             continue
         for part in parts:
@@ -153,19 +155,6 @@ def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, 
     return "".join([*parts, neutralised(text[at:])]).split("\n")
 
 
-def _table(items: Sequence[Item], width: int | None) -> list[str]:
-    """Align items in columns, of which empty ones are left out."""
-    rows = []
-    for item in items:
-        ref = [item.ref.docid, line(item.ref)] if item.ref else ["", ""]
-        cells = [line(item.title), *map(line, item.marks)]
-        cells = [shortened(cell, TITLE_CHARACTERS) for cell in cells] if item.ref else cells
-        cells[0] = "  " * item.depth + cells[0] if cells[0] else ""
-        rows.append([line(item.label), *ref, cells[0], item.score, *cells[1:], line(item.warning)])
-    columns = [column for column in zip(*rows, strict=True) if any(column)]
-    return table([*zip(*columns, strict=True)], width=width) if columns else []
-
-
 _BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX #9, section 2)."""
 
@@ -217,10 +206,7 @@ def warnings_text(warnings: Sequence[Problem]) -> str:
 
 
 def passed_over_text(counts: Mapping[str, int]) -> str:
-    """Return how many files of which kinds are not indexed and how to include them, empty if there are none.
-
-    `counts` maps a file name suffix to a number of files.
-    """
+    """Return which files are not indexed, by suffix → number, and how to include them; empty if there are none."""
     remedies: dict[str, list[str]] = {}
     for suffix, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         remedies.setdefault(remedy_of(suffix), []).append(f"{count} {suffix}")
@@ -247,13 +233,11 @@ def ago_text(seconds: float) -> str:
 
 
 TAB_COLUMNS = 4
-"""Width of a tab in a wrapped line."""
 
 DEEPEST_INDENT = 0.5
 """Maximum indentation of continuation lines, as a share of the width."""
 
 BETWEEN = 2
-"""Gap between the columns of a table."""
 
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
 """SGR sequences, the only escape sequences that kbhub writes."""
@@ -265,25 +249,33 @@ _PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
 """A piece that is kept whole if it fits: a word or a part of a path."""
 
 _MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•]|\d+\.) +")
-"""The mark at the start of a list entry."""
 
 
 def cell_width(text: str) -> int:
-    """Return the width of a text in terminal columns: two for wide characters, none for combining ones.
-
-    The text must have no control characters.
-    """
+    """Return the width in columns of a text without control characters: two for wide ones, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))
 
 
 def fitted(text: str, width: int) -> str:
-    """Wrap lines that are wider than the terminal; continuation lines keep the indentation.
-
-    The only control characters allowed in the text are newlines, tabs and SGR sequences.
-    """
-    return "\n".join(piece for line in text.split("\n") for piece in _broken(line, width))
+    """Wrap lines that are wider than the terminal, keeping their indentation; SGR sequences in them stay."""
+    pieces: list[str] = []
+    for line in text.split("\n"):
+        bare = _STYLE.sub("", line)
+        if "\t" not in bare and cell_width(bare) <= width:
+            pieces.append(line)
+            continue
+        if "\t" in bare:
+            line = line.replace("\t", " " * TAB_COLUMNS)
+            bare = _STYLE.sub("", line)
+        mark = _MARK.match(bare)
+        indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" ")) or BETWEEN
+        indent = min(indent, int(width * DEEPEST_INDENT))
+        slices = list(_slices(bare, width - indent, width))
+        first, *rest = (_styled(line, slices) if bare != line else [bare[start:end] for start, end in slices]) or [""]
+        pieces += [first, *(" " * indent + piece for piece in rest)]
+    return "\n".join(pieces)
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -292,11 +284,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None) -> list[str]:
-    """Align rows, of equally many cells, in columns, by terminal width of the characters.
-
-    `right` has the indexes of right-aligned columns. To fit into `width`, cells are wrapped at words or, if that is not
-    enough, the rows are not aligned at all.
-    """
+    """Align rows of cells in columns, those in `right` to the right; without enough `width`, they are not aligned."""
     columns = list(zip(*rows, strict=True))
     room = None if width is None else width - BETWEEN * (len(columns) - 1)
     widths = column_widths(columns, room)
@@ -316,10 +304,7 @@ def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(),
 
 
 def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[int] | None:
-    """Return the widths of a table's columns, or None if it cannot fit without breaking words.
-
-    To fit into `room`, their total, the widest columns are narrowed.
-    """
+    """Return the widths of columns, narrowed to `room` in all; None if that would break words."""
     widths = [max(map(cell_width, column)) for column in columns]
     if room is None:
         return widths
@@ -329,21 +314,6 @@ def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[in
     while sum(widths) > room:
         widths[max((at for at in range(len(widths)) if widths[at] > least[at]), key=lambda at: widths[at])] -= 1
     return widths
-
-
-def _broken(line: str, width: int) -> list[str]:
-    bare = _STYLE.sub("", line)
-    if "\t" not in bare and cell_width(bare) <= width:
-        return [line]
-    if "\t" in bare:
-        line = line.replace("\t", " " * TAB_COLUMNS)
-        bare = _STYLE.sub("", line)
-    mark = _MARK.match(bare)
-    indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" ")) or BETWEEN
-    indent = min(indent, int(width * DEEPEST_INDENT))
-    slices = list(_slices(bare, width - indent, width))
-    pieces = _styled(line, slices) if bare != line else [bare[start:end] for start, end in slices]
-    return [pieces[0], *(" " * indent + piece for piece in pieces[1:])] if pieces else [""]
 
 
 def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:

@@ -192,11 +192,7 @@ class NewBase:
 
 
 def add_base(hub: Hub, new: NewBase) -> BaseChange:
-    """Add a folder or a shared base to the global config and activate it. Does nothing if it is already there.
-
-    Whether agents may remember in a shared base is taken over from its database, if that answers. Raises `UsageError`
-    if the folder or id is invalid, or the config uses either of them for another base.
-    """
+    """Add a folder or a shared base to the global config and activate it; `UsageError` if another is in its way."""
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
     places = [place if place == EVERYWHERE else str(_absolute(place, home, cwd)) for place in new.places]
     for given, place in zip(new.places, places, strict=True):

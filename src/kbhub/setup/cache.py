@@ -1,8 +1,7 @@
 """kbhub's own files: which they are, which nobody needs any more, and deleting those.
 
-Indexes whose lock is held are left alone, and so is anything but regular files with names that kbhub uses. Nothing
-outside the cache directory is ever deleted: retained texts of deleted documents whose base is gone are only reported,
-since they may be the last copies.
+Only regular files of the cache directory with names that kbhub uses are deleted. Texts of deleted documents whose base
+is gone are only reported, since they may be the last copies.
 """
 
 from __future__ import annotations
@@ -65,11 +64,7 @@ _ABOUT_BYTES = 64 << 10
 
 
 def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
-    """Return the folders and files that kbhub created, without following symlinks.
-
-    A folder is included only while it holds nothing else, since the user may have chosen one with other contents. The
-    indexes of `bases` may be outside the cache directory.
-    """
+    """Return the files that kbhub created, without following symlinks, and the folders that hold nothing else."""
     data, indexes = Path(os.path.realpath(hub.trust.path.parent)), hub.cache / BASES
     trust_files = [path for path in _listed(data) if path.name.lstrip(".").startswith(TRUST_NAME)]
     places = [data] if trust_files and set(trust_files) == set(_listed(data)) else []
@@ -140,10 +135,7 @@ class Cleanup(Model):
 
 
 def examine_cache(hub: Hub) -> Cleanup:
-    """Find what can be deleted, without deleting anything.
-
-    Raises `ConfigError` if the global config is invalid, as the bases in use are unknown then.
-    """
+    """Find what can be deleted; `ConfigError` if the global config is invalid, as the bases in use are unknown then."""
     # Also those of the global config that are not active here.
     bases = (*hub.discovery().bases, *Hub(replace(hub.options, every_base=True)).discovery().bases)
     found = tuple(_removable(hub, bases))

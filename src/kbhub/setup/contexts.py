@@ -119,12 +119,7 @@ def _shown(base: str | None, path: str) -> str:
 
 
 def parse_place(hub: Hub, text: str | None) -> ContextTarget:
-    """Parse a place as typed on the command line.
-
-    It is `/` for every base; BASE, BASE/PATH or BASE@PATH; inside a base, a path relative to the working directory, or
-    None for the working directory itself; elsewhere, a path that exists in the project base. Raises `UsageError` if the
-    text names no place, or the working directory is in no base.
-    """
+    """Parse a place as typed: `/`, BASE[/PATH], BASE@PATH, a path in the base around here or in the project's."""
     if text == EVERY_BASE:
         return ContextTarget(None, "")
     known = _known_ids(hub)
@@ -157,7 +152,6 @@ class _Home:
 
     file: Path
     keys: tuple[str, ...]
-    """Key path of the contexts in the file."""
     contexts: Mapping[str, str]
     folder: Path | None
     pointer: bool = False

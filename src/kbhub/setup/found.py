@@ -167,10 +167,7 @@ def add_found(hub: Hub) -> FoundBases:
 def _name(
     wanted: str, folder: Path, fields: dict[str, Any], settings: GlobalConfig, hub: Hub
 ) -> tuple[str | None, bool]:
-    """Return the id of a found folder, and whether the config has it; another base of that name gets a number.
-
-    The id is None if the folder is a base with other settings, which may show more of it than belongs here.
-    """
+    """Return the id of a found folder, None if it is a base with other settings, and whether the config has it."""
     entries, taken, number = settings.entries(), wanted, 1
     for name, entry in entries.items():
         other = folder_in(hub, name, entry)

@@ -29,13 +29,7 @@ class Initialised(Model):
 
 
 def make_knowledge(discovery: Discovery, *, name: str | None = None, found: tuple[str, ...] = ()) -> Initialised:
-    """Create `knowledge/` with a starter document in the workspace, unless the project has knowledge already.
-
-    A pointer is created beside it if the workspace is not in a git repository or a name was given. If `found` has
-    sentences on what could be the project's knowledge, nothing is created. Raises `UsageError` if there is no
-    workspace, a file or folder is in the way, the knowledge has another name, or a name was given although nothing is
-    created.
-    """
+    """Create `knowledge/` with a starter document, unless there is knowledge, or `found` says what could be it."""
     directory = required(discovery.workspace.directory)
     project = discovery.project
     if project is not None and project.origin != "docs":
@@ -74,13 +68,7 @@ def _create_folder(directory: Path, discovery: Discovery, name: str | None) -> I
 def point_to(
     discovery: Discovery, knowledge: str, *, trust: TrustStore, home: Path, cwd: Path, name: str | None = None
 ) -> Initialised:
-    """Write a pointer to an existing folder, and trust it if the folder is outside the project.
-
-    A pointer that leads there already stays as it is. It is trusted if that is all it lacks. `knowledge/` is created if
-    it does not exist. What was searched without having been chosen stays so: `docs/` is still searched, and the whole
-    repository is read-only. Raises `UsageError` if there is no workspace, no such folder, or another pointer in the
-    way.
-    """
+    """Write a pointer to an existing folder, and trust it if that is outside; `docs/` searched so far stays so."""
     directory = required(discovery.workspace.directory)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
     if not is_directory(target):
@@ -186,11 +174,7 @@ def _pointer_in(directory: Path) -> Path | None:
 
 
 def _refuse_pointer(directory: Path, discovery: Discovery, target: Path | None = None, knowledge: str = "") -> None:
-    """Raise `UsageError` if there is a pointer in a directory, since pointers are never overwritten.
-
-    The message says where it leads, or why nowhere, and how to change it. `target` is the folder that the user named,
-    and `knowledge` how a pointer would name it.
-    """
+    """Raise `UsageError` about a pointer in a directory: none is overwritten. `knowledge` names `target`."""
     pointer = _pointer_in(directory)
     if pointer is None:
         return

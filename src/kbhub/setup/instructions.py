@@ -1,7 +1,6 @@
 """What tells agents to search first: lines in AGENTS.md, CLAUDE.md and GEMINI.md, a skill, a subagent, and hooks.
 
-Sources of the hooks: as for `hooks.events`. Each client has a file with a list of hooks per event; Copilot CLI reads
-every file in a folder, so it gets one of its own.
+Sources of the hooks: as for `hooks.events`. Copilot CLI reads every file in a folder, so it gets one of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ LINES = (Path(__file__).parent / "skill" / "agents.md").read_text("utf-8").rstri
 
 _MARK = re.compile(rb"(?P<start><!-- kbhub:start\b[^>]*-->)|(?P<end><!-- kbhub:end -->)")
 _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
-"""An import of AGENTS.md, as Claude Code and Gemini CLI write it."""
 
 
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
@@ -171,7 +169,6 @@ END_SECONDS = 20
 """The same at the end of a session."""
 
 _OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|compact|stop|session-end) --client [a-z-]+\s*$")
-"""The end of a command that is ours."""
 
 
 @struct

@@ -244,11 +244,7 @@ def planned(
     within: Path | None = None,
     notes: tuple[str, ...] = (),
 ) -> PlannedStep:
-    """Plan to edit, create or delete a file as `edit_content` does, if that changes anything; `notes` are for then.
-
-    A dated copy goes into the data directory before. `within` is a folder, symlinks resolved, that the file must be in,
-    since a project may not be trustworthy.
-    """
+    """Plan to edit a file, with a dated copy; it must be in `within`, as a project may not be trustworthy."""
     file, copies = step.file, list[Path]()
     try:
         now = content_of(file, MAX_BYTES)
@@ -294,14 +290,10 @@ def carry_out(task: PlannedStep) -> Step:
 
 
 AnyName = Literal[ClientName, "jetbrains-ai"]
-"""A client that `kbhub setup --client` takes."""
 
 
 def pastes(names: Sequence[str], argv: Sequence[str], *, remove: bool) -> tuple[Paste, ...]:
-    """Return what to paste into the settings dialog of JetBrains' AI Assistant if it is named, or to delete there.
-
-    It is not looked for: nothing shows whether it is installed.
-    """
+    """Return what to paste into the dialog of JetBrains' AI Assistant, or to delete there, only if it is named."""
     if "jetbrains-ai" not in names:
         return ()
     entry = {"mcpServers": {SERVER: Shape().entry(tuple(argv))}}

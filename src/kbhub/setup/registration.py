@@ -127,10 +127,7 @@ def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
 
 
 def registrations(machine: Machine) -> tuple[Registration, ...]:
-    """Find the server in the user's files of all clients; an unreadable file gives a registration with a fault.
-
-    Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
-    """
+    """Find the server in the user's files of all clients; those of projects may not be trustworthy."""
     found = []
     for client in CLIENTS:
         if not (file := machine.file(client)).is_file():

@@ -60,7 +60,7 @@ from kbhub.usage.gaps import summary
 from kbhub.usage.log import USER, flush
 from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
-from kbhub.workspace.project import PROJECT_ID, Grant, TrustStore, find_pointer, identity, trust_pointer
+from kbhub.workspace.project import PROJECT_ID, Grant, find_pointer, identity, trust_pointer
 
 LINES_QUESTION = "Add lines to AGENTS.md that make agents and their subagents search here first?"
 
@@ -181,41 +181,28 @@ def trust(
     if list_:
         result = TrustResult(grants=hub.trust.entries())
     elif revoke is not None:
-        result = TrustResult(revoked=_revoke(revoke, hub.trust))
+        inside = (revoke / name for name in (*POINTER_NAMES, "knowledge", ".knowledge"))
+        files = [revoke] if hub.trust.revoke(revoke) else [file for file in inside if hub.trust.revoke(file)]
+        if not files:
+            raise UsageError(
+                f"{revoke} is not trusted, so there is nothing to revoke. `kbhub base trust --list` shows what is."
+            )
+        result = TrustResult(revoked=tuple(map(identity, files)))
     elif documents:
         result = TrustResult(grants=(let_speak(hub),))
     else:
-        target = pointer or _untrusted_pointer(hub, writable=writable)
-        result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=hub.options.home))
+        home, discovery = hub.options.home, hub.discovery()
+        real_home = Path(os.path.realpath(home))
+        target = pointer or find_pointer(discovery.workspace, real_home, config=hub.config().path)
+        if target is None:
+            raise UsageError("No pointer found for this directory. Name one: kbhub base trust PATH/.kbhub.json")
+        base, problem = discovery.project, discovery.problem_of(PROJECT_ID)
+        if pointer is None and base and not problem and (base.writable or not writable):
+            raise UsageError(
+                f"{target} needs no permission beyond what is already allowed. `kbhub base trust --list` shows what is."
+            )
+        result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=home))
     return Reply(result, trust_report(result.grants, result.revoked, listed=list_))
-
-
-def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
-    """Return the pointer of the workspace if it asks for something that is not allowed yet."""
-    discovery = hub.discovery()
-    home = Path(os.path.realpath(hub.options.home))
-    found = find_pointer(discovery.workspace, home, config=hub.config().path)
-    if found is None:
-        raise UsageError("No pointer found for this directory. Name one: kbhub base trust PATH/.kbhub.json")
-    base = discovery.project
-    if base and not discovery.problem_of(PROJECT_ID) and (base.writable or not writable):
-        raise UsageError(
-            f"{found} needs no permission beyond what is already allowed. `kbhub base trust --list` shows what is."
-        )
-    return found
-
-
-def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
-    """Revoke what a pointer, or those in a folder, were allowed."""
-    if store.revoke(path):
-        return (identity(path),)
-    inside = (path / name for name in (*POINTER_NAMES, "knowledge", ".knowledge"))
-    revoked = tuple(identity(file) for file in inside if store.revoke(file))
-    if not revoked:
-        raise UsageError(
-            f"{path} is not trusted, so there is nothing to revoke. `kbhub base trust --list` shows what is."
-        )
-    return revoked
 
 
 Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))]

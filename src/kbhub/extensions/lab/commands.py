@@ -27,9 +27,7 @@ from kbhub.search.retrieval import SIGNALS
 from kbhub.types import MOST_HITS
 
 LEAST_RESULTS = 10
-"""Results that the figures look at."""
 MOST_BASES = 100
-"""Bases that a corpus is cut into at most."""
 
 DEFAULT_MODES: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
 

@@ -45,7 +45,6 @@ BUSY_SECONDS, BUSY_STEP_SECONDS = 600.0, 0.5
 """How long to wait for another process that indexes the same corpus, and the polling interval."""
 
 _PLACES = frozenset(("KBHUB_ROOT", "KBHUB_BASES", "KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR", "KBHUB_DISABLE"))
-"""Environment variables that would add the user's own bases."""
 
 
 @struct
@@ -55,11 +54,9 @@ class Setup:
     env: Mapping[str, str]
     """The user's environment, of which settings apply and places are ignored."""
     cache: Path | None = None
-    """kbhub's cache directory, if not the default."""
     config: Path | None = None
     """Global config with the settings to use, or None for the defaults."""
     fresh: bool = False
-    """Whether to reindex every file."""
     transformer: bool = False
     """Whether to rerank by the transformer, whose vectors are then computed first."""
     progress: Progress | None = None
@@ -82,14 +79,13 @@ class Corpus:
 
 
 def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
-    """Write a data set's documents to files, unless they exist already, and index them.
-
-    They are split at random into as many bases as `parts`. Raises `UsageError` if there are fewer documents.
-    """
+    """Write a data set's documents to files, if there are none, at random in `parts` bases, and index them."""
     if parts > len(dataset.documents):
         raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents, too few to fill {parts} bases.")
-    root = eval_folder(setup)
-    shares = _shares(dataset.documents, parts)
+    root, shares = eval_folder(setup), {"all": [*dataset.documents]}
+    if parts > 1:
+        random.Random(SEED).shuffle(shares["all"])  # noqa: S311 - a cut, no secret
+        shares = {f"part{number + 1}": shares["all"][number::parts] for number in range(parts)}
     try:
         folder = _write_files(private_directory(root / dataset.digest), shares)
     except OSError as error:
@@ -150,14 +146,6 @@ def sample(queries: Sequence[EvalQuery], limit: int | None) -> list[EvalQuery]:
     return [queries[number] for number in sorted(chosen)]
 
 
-def _shares(documents: Sequence[EvalDocument], parts: int) -> dict[str, list[EvalDocument]]:
-    if parts == 1:
-        return {"all": list(documents)}
-    shuffled = list(documents)
-    random.Random(SEED).shuffle(shuffled)  # noqa: S311 - a cut, no secret
-    return {f"part{number + 1}": shuffled[number::parts] for number in range(parts)}
-
-
 def _write_files(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> Path:
     """Write the files of all bases atomically, so that an interrupted run leaves no partial corpus."""
     target = folder / f"bases{len(shares)}"
@@ -187,10 +175,7 @@ def write_document(folder: Path, document: EvalDocument) -> None:
 def sync_corpus(
     hub: Hub, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
 ) -> tuple[int, tuple[str, ...]]:
-    """Sync bases, waiting for other processes that index them; `full` reindexes every file.
-
-    Returns the total number of chunks, and notes on files that failed.
-    """
+    """Sync bases, waiting for other processes; return the number of chunks, and notes on files that failed."""
     chunks, notes, end = 0, [], time.monotonic() + BUSY_SECONDS
     for base in bases:
         while (report := sync(hub, (base,), full=full, progress=progress)[0]).busy:
@@ -204,11 +189,7 @@ def sync_corpus(
 
 
 def logged_dataset(hub: Hub) -> Dataset:
-    """Build a data set from the queries of which a hit was read, and the current documents.
-
-    Equivalent queries are merged. Memories are left out, because they originate from queries. Raises `DatasetError` if
-    no hit of a logged query was read, or no document that was read still exists.
-    """
+    """Build a data set from logged queries of which a hit was read, without memories, which originate from queries."""
     log = log_of(hub)
     documents, notes, bases = [], [], hub.discovery().bases
     for number, base in enumerate(bases):
@@ -248,13 +229,10 @@ class EvalPlan:
 
     mode: EvalMode
     without: tuple[str, ...] = ()
-    """Signals left out."""
     parts: int = 1
     """Number of bases into which the corpus is split."""
     wordings: bool = False
-    """Whether to give the other wordings of each query."""
     passage: bool = False
-    """Whether to give its made-up answer."""
 
     @property
     def name(self) -> str:
@@ -272,13 +250,11 @@ class QueryResult:
     ranked: tuple[str, ...]
     """Distinct documents or sections of the data set, best first."""
     scores: tuple[float, ...]
-    """Score of each of them."""
     milliseconds: float
     """Time of the search for the first page."""
     best: float = 0.0
     """Score of the first hit, 0 if there is none."""
     verdict: str | None = None
-    """Verdict of the search, if it has one."""
     fell_back: bool = False
     """Whether only a part of the mode could run."""
 
@@ -292,11 +268,7 @@ def ask(
     depth: int,
     progress: Progress | None = None,
 ) -> list[QueryResult]:
-    """Run queries on a corpus, after an unmeasured one that loads the model and opens the indexes.
-
-    The queries may belong to another data set than `dataset`, of which the corpus was built. Raises `IndexUnavailable`
-    if a base could not be searched.
-    """
+    """Run queries, maybe of another data set than the corpus, after an unmeasured one that opens its indexes."""
     if plan.mode == "naive":
         return ask_naively(dataset, queries, depth)
     answers = []

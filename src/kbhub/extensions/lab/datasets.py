@@ -86,7 +86,6 @@ class EvalDocument:
     """A document of a data set, as the file that is searched."""
 
     id: str
-    """Its id in the data set."""
     path: str
     """Relative path with `/`, valid on any file system."""
     data: bytes
@@ -103,7 +102,6 @@ class EvalQuery:
     stratum: str = ""
     """The kind of query; empty if the data set has no kinds."""
     wordings: tuple[str, ...] = ()
-    """Other wordings of it."""
     passage: str = ""
     """A made-up answer."""
 
@@ -120,7 +118,6 @@ class Dataset:
     sections: Mapping[str, tuple[HeadedSection, ...]] | None = None
     """Document → its sections if answers may be sections, None if they are documents."""
     notes: tuple[str, ...] = ()
-    """Problems of the entries left out."""
     haystacks: Path | None = None
     """File with the documents of each query, if each has its own; `documents` is empty then."""
     asked: float | None = None
@@ -145,10 +142,7 @@ class _Row:
     value: dict[str, Any]
 
     def text(self, *keys: str, default: str | None = None) -> str:
-        """Return the first of some fields that is set, as text.
-
-        Raises `DatasetError` if all are missing without a default, or the value is not a string or number.
-        """
+        """Return the first of some fields that is set, as text; `DatasetError` if none is or it is no text."""
         value = next((self.value[key] for key in keys if self.value.get(key) is not None), default)
         if value is None:
             self.fail(f"has no `{keys[0]}`")
@@ -180,25 +174,32 @@ def load_dataset(folder: Path) -> Dataset:
     if not (folder / "queries.jsonl").is_file():
         raise DatasetError(folder.absolute(), "has no `queries.jsonl`, the file with the queries and their answers")
     dataset = _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
-    file = folder / "rewordings.jsonl"
-    return replace(dataset, queries=_reworded(dataset.queries, file)) if file.is_file() else dataset
-
-
-def _reworded(queries: Sequence[EvalQuery], file: Path) -> tuple[EvalQuery, ...]:
-    """Return queries with the rewordings and hypothetical answers in a file."""
-    rewordings: dict[str, dict[str, Any]] = {}
-    for row in _rows(file):
+    file, rewordings = folder / "rewordings.jsonl", dict[str, dict[str, Any]]()
+    for row in _rows(file) if file.is_file() else ():
         wordings = row.value.get("queries") or []
         if not isinstance(wordings, list) or not all(isinstance(wording, str) for wording in wordings):
             row.fail("`queries` is not a list of strings")
         rewordings[row.text("id", "_id")] = {"wordings": tuple(wordings), "passage": row.text("hyde", default="")}
-    return tuple(replace(query, **rewordings.get(query.id, {})) for query in queries)
+    queries = tuple(replace(query, **rewordings.get(query.id, {})) for query in dataset.queries)
+    return replace(dataset, queries=queries)
 
 
 def _beir(folder: Path) -> Dataset:
-    documents = _corpus(folder / "corpus.jsonl")
-    document_ids = {document.id for document in documents}
-    gold, foreign = _judgements(folder, document_ids)
+    documents, taken = dict[str, EvalDocument](), set[str]()
+    for row in _rows(folder / "corpus.jsonl"):
+        name = row.text("_id")
+        if name in documents:
+            row.fail(f"the document id {name!r} occurs twice")
+        title, text = " ".join(row.text("title", default="").split()), row.text("text", default="")
+        # Its file has the id as its name, if that is valid everywhere and not taken.
+        path = f"{name}.md"
+        if not _PLAIN.fullmatch(name) or _RESERVED.match(name) or path.lower() in taken:
+            readable = re.sub(r"[^A-Za-z0-9]+", "-", name)[:50].strip("-") or "document"
+            path = f"{readable}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:_DIGITS]}.md"
+        taken.add(path.lower())
+        data = f"# {title}\n\n{text}" if title else text
+        documents[name] = EvalDocument(name, path, data.encode("utf-8", "replace"))
+    gold, foreign = _judgements(folder, {*documents})
     queries, unjudged, ids = [], 0, set()
     for row in _rows(folder / "queries.jsonl"):
         name = row.text("_id")
@@ -218,23 +219,7 @@ def _beir(folder: Path) -> Dataset:
         notes.append(f"Judged queries missing from `queries.jsonl`: {missing}.")
     if not queries:
         raise DatasetError(folder / "queries.jsonl", "no query has a relevant document in `qrels.tsv`")
-    return Dataset(folder.resolve().name, documents, tuple(queries), notes=tuple(notes))
-
-
-def _corpus(file: Path) -> tuple[EvalDocument, ...]:
-    documents: dict[str, EvalDocument] = {}
-    taken: set[str] = set()
-    for row in _rows(file):
-        name = row.text("_id")
-        if name in documents:
-            row.fail(f"the document id {name!r} occurs twice")
-        title = " ".join(row.text("title", default="").split())
-        text = row.text("text", default="")
-        path = _file_name(name, taken)
-        taken.add(path.lower())
-        data = f"# {title}\n\n{text}" if title else text
-        documents[name] = EvalDocument(name, path, data.encode("utf-8", "replace"))
-    return tuple(documents.values())
+    return Dataset(folder.resolve().name, tuple(documents.values()), tuple(queries), notes=tuple(notes))
 
 
 def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[str, int]], int]:
@@ -283,25 +268,19 @@ def haystacks(file: Path) -> Iterator[Dataset]:
     for number, row in enumerate(_listed(file), 1):
         try:
             dates, sessions = row["haystack_dates"], row["haystack_sessions"]
-            documents = tuple(
-                EvalDocument(str(name), f"{place:04}.md", _session(date, turns))
-                for place, (name, date, turns) in enumerate(
-                    zip(row["haystack_session_ids"], dates, sessions, strict=True), 1
-                )
-            )
+            documents = list[EvalDocument]()
+            for name, date, turns in zip(row["haystack_session_ids"], dates, sessions, strict=True):
+                lines = [f"# {date.replace('/', '-')}\n"]
+                lines += [f"{turn['role'].capitalize()}: {' '.join(turn['content'].split())}" for turn in turns]
+                path = f"{len(documents) + 1:04}.md"
+                documents.append(EvalDocument(str(name), path, "\n".join(lines).encode("utf-8", "replace")))
             name = row["question_id"]
             gold = {} if name.endswith("_abs") else dict.fromkeys(map(str, row["answer_session_ids"]), 1)
             query = EvalQuery(name, str(row["question"]), gold, row["question_type"])
             asked = written_day(row["question_date"].replace("/", "-"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DatasetError(file, f"question {number} is not as LongMemEval has them: {error!r}") from error
-        yield Dataset(file.stem, documents, (query,), asked=asked)
-
-
-def _session(date: str, turns: Sequence[Mapping[str, str]]) -> bytes:
-    """Write a session as a conversation, with a line per turn."""
-    lines = (f"{turn['role'].capitalize()}: {' '.join(turn['content'].split())}" for turn in turns)
-    return "\n".join((f"# {date.replace('/', '-')}\n", *lines)).encode("utf-8", "replace")
+        yield Dataset(file.stem, tuple(documents), (query,), asked=asked)
 
 
 def _listed(file: Path) -> Iterator[Any]:
@@ -397,16 +376,6 @@ def _stratum(row: _Row) -> str:
     if stratum == ALL:
         row.fail(f"the stratum {ALL!r} is reserved for all queries; use another name")
     return stratum
-
-
-def _file_name(name: str, taken: set[str]) -> str:
-    """Return a file name for a document id: the id itself if it is valid everywhere and not taken."""
-    path = f"{name}.md"
-    if _PLAIN.fullmatch(name) and not _RESERVED.match(name) and path.lower() not in taken:
-        return path
-    readable = re.sub(r"[^A-Za-z0-9]+", "-", name)[:50].strip("-") or "document"
-    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
-    return f"{readable}-{digest}.md"
 
 
 def _rows(file: Path) -> Iterator[_Row]:

@@ -100,10 +100,7 @@ def randomisation_p(first: NDArray[np.float64], second: NDArray[np.float64]) -> 
 
 
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
-    """Return the probability that a positive scores higher than a negative, with ties counting half (ROC AUC).
-
-    The shapes are (n,) and (m,), with n, m ≥ 1.
-    """
+    """Return the probability that a positive scores higher than a negative, with ties counting half (ROC AUC)."""
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, "left")
     not_above = np.searchsorted(ordered, positive, "right")
@@ -114,7 +111,6 @@ DIGITS = 4
 """Decimal digits of metrics in a report; milliseconds have two."""
 
 ANSWERED = ""
-"""The source of queries with an answer."""
 
 WITHIN = "queries without an answer"
 """Name of the data set's own unanswerable queries as a source."""
@@ -128,18 +124,14 @@ class Options:
     main: tuple[EvalMode, ...] = ("hybrid",)
     """Modes to which ablations, splits and the floor apply."""
     without: tuple[tuple[str, ...], ...] = ()
-    """Ablations, each a set of signals left out together."""
     parts: int = 1
     """Number of bases into which the corpus is also split; 1 for no split."""
     wordings: bool = False
-    """Whether to ask queries also with their other wordings."""
     depth: int = 10
     limit: int | None = None
     """Maximum of queries per data set, sampled at random."""
     run: Path | None = None
-    """File to write the rankings to."""
     compare: Path | None = None
-    """File with an earlier run to compare with."""
     floor: float | None = None
     """Minimum nDCG@10 of the main modes."""
 
@@ -170,11 +162,7 @@ class _Measured:
 def evaluate(
     datasets: Sequence[Dataset], unanswerable: Sequence[Dataset], options: Options, setup: Setup
 ) -> report.EvalReport:
-    """Run all plans on all data sets.
-
-    The queries of `unanswerable` have no answer in the others. Raises `UsageError` if two data sets have the same name,
-    and `DatasetError` if a run file cannot be read or written.
-    """
+    """Run all plans on all data sets, whose names differ; the queries of `unanswerable` have no answer in them."""
     for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
             raise UsageError(f"Two data sets are named {name!r}. Rename one, so that their results can be told apart.")
@@ -230,7 +218,11 @@ class _Measurement:
             run = measured[plan] = _Measured(plan, answers, others, self._values([answer.ranked for answer in answers]))
             if options.run:
                 report.write_run(self._file(options.run, plan), answers, plan.name)
-            runs.append(self._figures(run, _reference(plan, measured)))
+            # It is compared with the same without ablation, split or wordings, else with the first one.
+            reference = measured.get(EvalPlan("naive")) or next(iter(measured.values()))
+            if plan.without or plan.parts > 1 or plan.wordings:
+                reference = measured[EvalPlan(plan.mode)]
+            runs.append(self._figures(run, None if reference is run else reference))
         return report.DatasetFigures(
             name=dataset.name,
             documents=documents,
@@ -279,7 +271,7 @@ class _Measurement:
                     unanswerable=source,
                     answerable_queries=len(run.answers),
                     unanswerable_queries=len(others),
-                    auc=_auc(run.answers, others),
+                    auc=round(area_under_curve(*(_best(group) for group in (run.answers, others))), DIGITS),
                     answerable_shares=_shares(run.answers),
                     unanswerable_shares=_shares(others),
                 )
@@ -298,10 +290,7 @@ class _Measurement:
         return _comparison(str(file), run.values, values)
 
     def check_files(self, plans: Sequence[EvalPlan]) -> None:
-        """Check before measuring that run files can be read and written.
-
-        Raises `DatasetError` if an earlier run, or the folder for a new one, does not exist.
-        """
+        """Raise `DatasetError` before measuring if a run file cannot be read or the folder for one does not exist."""
         if self.options.run and not self.options.run.parent.is_dir():
             raise DatasetError(self.options.run, "cannot be written: its folder does not exist")
         for plan in plans:
@@ -320,18 +309,8 @@ class _Measurement:
         return report.run_file(file, self.dataset.name, plan.name, alone=self.alone)
 
 
-def _auc(answers: Sequence[QueryResult], others: Sequence[QueryResult]) -> float:
-    best, worst = (np.array([answer.best for answer in group]) for group in (answers, others))
-    return round(area_under_curve(best, worst), DIGITS)
-
-
-def _reference(plan: EvalPlan, measured: Mapping[EvalPlan, _Measured]) -> _Measured | None:
-    """Return the run to compare with: the same without ablation, split or wordings, else the first one."""
-    if plan.without or plan.parts > 1 or plan.wordings:
-        return measured[EvalPlan(plan.mode)]
-    naive = measured.get(EvalPlan("naive"))
-    first = naive or next(iter(measured.values()))
-    return None if first.plan == plan else first
+def _best(answers: Sequence[QueryResult]) -> NDArray[np.float64]:
+    return np.array([answer.best for answer in answers])
 
 
 def _means(run: _Measured, selected: NDArray[np.bool_]) -> report.Figures:

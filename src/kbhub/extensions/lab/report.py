@@ -118,7 +118,6 @@ HEADS = {
     "mrr10": "MRR@10",
     "hit1": "hit@1",
 }
-"""Metric → column heading."""
 
 EVIDENCE_HEADS = {"recall_any5": "any@5", "recall_any10": "any@10", "recall_all5": "all@5", "recall_all10": "all@10"}
 """The same for metrics that differ from recall where a query has several relevant documents."""

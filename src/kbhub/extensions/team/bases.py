@@ -1,12 +1,9 @@
-"""The bases of a database: their list, the rights of roles, and publishing.
-
-Functions raise EngineUnavailable if the base does not exist, the role lacks the right, or the server refuses.
-"""
+"""The bases of a database: their list, the rights of roles, and publishing; what is refused is an EngineUnavailable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -34,10 +31,7 @@ WAIT_MS = 10_000
 
 
 def init(server: Server) -> tuple[int, bool]:
-    """Create the schema of a database.
-
-    Returns its version before, 0 for none, and whether the total size of all bases is hidden from roles.
-    """
+    """Create the schema of a database; return its version before (0 for none), and whether sizes are hidden."""
     with server.opened(INIT) as connection:
         if version := schema_version(connection):
             check_version(server.name, version)
@@ -52,10 +46,7 @@ def init(server: Server) -> tuple[int, bool]:
 
 
 def init_sql(server: Server | None = None, admin: str | None = None) -> str:
-    """Return the SQL that `init` runs, for administrators who run it themselves.
-
-    Without a server it is for a database without a schema; `admin` is the role that may create bases.
-    """
+    """Return the SQL that `init` runs, without a server for a new database; `admin` may create bases from then on."""
     if server:
         with server.opened(INIT) as connection:
             if version := schema_version(connection):
@@ -86,18 +77,22 @@ def shared_bases(server: Server) -> list[schema.SharedBase]:
 def changing(
     server: Server, name: str, who: str, *, create: bool = False, wait: bool = False, undo: bool = False
 ) -> Iterator[tuple[Connection[Any], int]]:
-    """Hold a base against other writers, and yield (connection, its number), in a transaction.
-
-    `who` names the connection to whoever waits for the base. With `create`, a missing base is created; with `wait`,
-    another writer is waited for, as for a memory, which is written in a moment; with `undo`, all is rolled back.
-    """
+    """Hold a base against other writers and yield (connection, its number), in a transaction that `undo` rolls back."""
     with server.writing(who) as connection, connection.transaction(force_rollback=undo):
         connection.execute("SET LOCAL search_path = pg_catalog")
         found = opened(connection, name)
-        number = found.number if found else _created(server, connection, name) if create else None
-        if number is None:
+        if found is None and not create:
             raise no_base(server, name)
-        _hold(server, connection, name, number, wait=wait)
+        number = found.number if found else _created(server, connection, name)
+        connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS if wait else PATIENCE_MS}")
+        try:
+            connection.execute("SELECT kbhub.hold(%s)", (number,))
+        except errors.LockNotAvailable:
+            with server.connect() as other:
+                row = other.execute("SELECT role, application FROM kbhub.holder(%s)", (number,)).fetchone()
+            by = f"{row[1] or 'someone'} (role {row[0]})" if row else "someone else"
+            raise EngineUnavailable(server.name, f"{name!r} is being written by {by}", "Try again later.") from None
+        connection.execute("SET LOCAL lock_timeout = 0")
         yield connection, number
 
 
@@ -127,18 +122,6 @@ def _created(server: Server, connection: Connection[Any], name: str) -> int:
         reason = f"there is no base {name!r} that you may write, and you may not create one"
         remedy = "An administrator can grant that with `kbhub team grant URL ROLE admin`."
         raise EngineUnavailable(server.name, reason, remedy) from error
-
-
-def _hold(server: Server, connection: Connection[Any], name: str, number: int, *, wait: bool) -> None:
-    connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS if wait else PATIENCE_MS}")
-    with suppress(errors.LockNotAvailable):
-        connection.execute("SELECT kbhub.hold(%s)", (number,))
-        connection.execute("SET LOCAL lock_timeout = 0")
-        return
-    with server.connect() as other:
-        row = other.execute("SELECT role, application FROM kbhub.holder(%s)", (number,)).fetchone()
-    by = f"{row[1] or 'someone'} (role {row[0]})" if row else "someone else"
-    raise EngineUnavailable(server.name, f"{name!r} is being written by {by}", "Try again later.")
 
 
 def no_base(server: Server, name: str) -> EngineUnavailable:
@@ -173,10 +156,7 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
 
 
 def grant(server: Server, role: str, rights: schema.Rights, name: str | None = None) -> None:
-    """Grant a role rights (of `RIGHTS`) on a base, or without a name the right to create bases.
-
-    Without a name, any right but `admin` raises UsageError.
-    """
+    """Grant a role rights on a base, or without a name the right to create bases, which only an `admin` can have."""
     if name is None and rights != "admin":
         raise UsageError(
             "Without a base, only the right `admin` can be granted, which allows creating bases. Name the base with "

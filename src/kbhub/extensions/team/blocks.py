@@ -74,10 +74,7 @@ class Block:
 
 
 def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the chunks in all blocks of a term, ascending, and the weighted occurrences in each.
-
-    Blocks that contradict each other raise ValueError.
-    """
+    """Return the chunks in all blocks of a term, ascending, and their weights; ValueError if blocks disagree."""
     chunks = np.concatenate([NO_CHUNKS, *(block.ids() for block in blocks)])
     counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
     if len(chunks) != len(counts) or (chunks[1:] <= chunks[:-1]).any() or counts.min(initial=1) < 1:
@@ -88,11 +85,6 @@ def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float
 def occurrences(blocks: Sequence[Block]) -> NDArray[np.int64]:
     """Return the occurrences in all blocks of a term, ascending; see `Block.occurrences`."""
     return np.concatenate([NO_CHUNKS, *(block.occurrences() for block in blocks)])
-
-
-def united(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the occurrences of any of several terms, ascending."""
-    return np.sort(np.concatenate([NO_CHUNKS, *parts]))
 
 
 def phrase(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -131,7 +123,14 @@ class Inverter:
         places: list[NDArray[np.int64]] = []
         start = 0
         for column, text in enumerate(searched):
-            stems = self._stems(text, shared=column != len(searched) - 1)
+            shared = column != len(searched) - 1
+            stems = self._split.get(text) if shared else None
+            if stems is None:
+                stems = [stored(stem) for _, _, stem in tokens(text.encode("utf-8", "replace"))] if text else []
+                if shared:
+                    if len(self._split) > BLOCK:
+                        self._split.clear()
+                    self._split[text] = stems
             terms += [numbers.setdefault(stem, len(numbers)) for stem in stems]
             places.append(np.arange(start, start + 2 * len(stems), 2) + _HEAVY[column])
             start += 2 * len(stems) + APART
@@ -139,18 +138,6 @@ class Inverter:
         self._at.append((np.int64(chunk) << CHUNK_SHIFT) | np.concatenate(places))
         self.size += len(terms)
         return len(terms)
-
-    def _stems(self, text: str, *, shared: bool) -> list[str]:
-        if not text:
-            return []
-        if shared and (known := self._split.get(text)) is not None:
-            return known
-        stems = [stored(stem) for _, _, stem in tokens(text.encode("utf-8", "replace"))]
-        if shared:
-            if len(self._split) > BLOCK:
-                self._split.clear()
-            self._split[text] = stems
-        return stems
 
     def sorted(self) -> Occurrences:
         """Return all occurrences by term."""
@@ -219,7 +206,6 @@ class Occurrences:
 
 
 TERMS_AT_ONCE = 5_000
-"""Terms whose stored blocks are in memory at once."""
 
 BLOCKS_AT_ONCE = 20_000
 """Blocks that one statement writes: 30 MB at most."""
@@ -235,11 +221,7 @@ def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Seq
 
 
 def write_postings(connection: Connection[Any], number: int, added: Inverter, removed: Inverter) -> None:
-    """Write the postings of a base, and count the chunks of each term, in a transaction that holds the base.
-
-    Only blocks with removed chunks are changed, and the last one of a term while it has room. The ids of added chunks
-    must be larger than all stored ones.
-    """
+    """Write postings, added chunks with the largest ids, and count terms, in a transaction that holds the base."""
     new = added.sorted()
     gone = {term: np.unique(every >> CHUNK_SHIFT) for term, every in removed.sorted().by_term().items()}
     stored = connection.execute("SELECT FROM kbhub.term_rows(%s) LIMIT 1", (number,)).fetchone()

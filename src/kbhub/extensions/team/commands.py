@@ -102,7 +102,11 @@ def publish(
         listed = tuple(engine.bases.shared_bases(server))
         return Reply(Published(database=server.name, bases=listed), _bases_text(listed, server.name))
     if memories is not None or (base is None and description is not None):
-        return _described(engine, server, base or shared_as, description, memories)
+        if not (named := base or shared_as):
+            raise UsageError("No name for the base in the database. End the URL with #NAME.")
+        engine.bases.describe(server, named, description=description, memories=memories)
+        state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
+        return Reply(text=f"{server.name}#{named}: {description or 'description unchanged'}{state}")
     if base is None:
         raise UsageError("No base given. Name one to publish; `kbhub base list` shows them.")
     if remove:
@@ -112,7 +116,10 @@ def publish(
         return Reply(Published(database=server.name, removed=removed), text)
     hub = Hub(hub_options(common))
     (chosen,) = hub.select([base])
-    name = shared_as or _own_name(hub, chosen)
+    if chosen.engine and not shared_as:
+        raise UsageError(f"The base {chosen.id!r} is itself a shared base. Publish the folder that its publisher has.")
+    directory = hub.discovery().workspace.directory
+    name = shared_as or (directory.name if chosen.id == PROJECT_ID and directory else chosen.id)
     try:
         _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run, allow_secret=allow_secret)
         if description is not None and not dry_run:
@@ -327,21 +334,6 @@ def _publish_once(
     result = Published(database=server.name, dry_run=dry_run, report=report)
     show_reply(Reply(result, f"{text_of(sync_report(report))}{undone}"), common)
     sys.stdout.flush()  # with --watch, a log that is written to has it at once
-
-
-def _described(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> Reply:
-    if name is None:
-        raise UsageError("No name for the base in the database. End the URL with #NAME.")
-    engine.bases.describe(server, name, description=description, memories=memories)
-    state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
-    return Reply(text=f"{server.name}#{name}: {description or 'description unchanged'}{state}")
-
-
-def _own_name(hub: Hub, base: Base) -> str:
-    if base.engine:
-        raise UsageError(f"The base {base.id!r} is itself a shared base. Publish the folder that its publisher has.")
-    directory = hub.discovery().workspace.directory
-    return directory.name if base.id == PROJECT_ID and directory else base.id
 
 
 def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:

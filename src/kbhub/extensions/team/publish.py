@@ -54,15 +54,7 @@ def publish(
     allow_secret: bool = False,
     progress: Progress | None = None,
 ) -> SyncReport:
-    """Bring a shared base, created if missing, in step with the files of a base, in one transaction.
-
-    Without an embedder, the semantic side is left out. `full` reads every file and computes every vector again;
-    `dry_run` undoes everything at the end; `allow_secret` publishes also what seems to hold a credential. `progress` is
-    called after every batch with (base id, files done, files to do).
-
-    Raises `BaseUnavailable` if the folder of the base is gone; `EngineUnavailable` if the database cannot be used, or
-    somebody else is publishing the base.
-    """
+    """Bring a shared base, created if missing, in step with a base's files, in one transaction, undone if `dry_run`."""
     started = time.monotonic()
     keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)

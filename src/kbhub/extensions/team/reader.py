@@ -1,7 +1,4 @@
-"""Reader of a shared base: the same tables as in an index file, for one base among many, in one transaction.
-
-Functions of the database return the tables (`functions.sql`), since readers may not touch the real ones.
-"""
+"""Reader of a shared base: the tables of an index file, as functions of a database return them (`functions.sql`)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ import numpy as np
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.extensions.team.bases import opened
-from kbhub.extensions.team.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
+from kbhub.extensions.team.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored
 from kbhub.extensions.team.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.matches import NO_CHUNKS
@@ -61,13 +58,11 @@ LARGEST_FILE = 250_000_000
 """Most bytes of a file that are read; the limits of the settings are smaller."""
 
 _TABLES = ("meta", "document", "chunk", "vector", "property", "link", "problem", "vocabulary")
-"""Tables as statements name them."""
 
 _COLUMNS = {"link": "*, place AS rowid", "vocabulary": "term, chunks AS doc"}
 """Table → its columns, where they are not those of the function."""
 
 _NUMBERS = ("id", "chunk_id", "document_id")
-"""Columns of numbers; the others are texts."""
 
 _LISTED = re.compile(rf"(?:(?:NOT )?IN )?{WORD.pattern}")
 
@@ -77,6 +72,9 @@ _FOUND = re.compile(
 """Rows that the database looks up, instead of going through the whole table."""
 
 _NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_TABLES)})\b")
+
+
+_scratch = threading.local()
 
 
 class PostgresIndex(Index):
@@ -95,7 +93,13 @@ class PostgresIndex(Index):
         outer: Any = getattr(self._local, "seen", None)
         try:
             with self.server.reading() as connection:
-                self._local.seen = self._opened(connection)
+                with self.sound(), self.server.deadline(connection):
+                    found = opened(connection, self.name)
+                if found is None:
+                    reason = f"there is no base {self.name!r} that you may read"
+                    raise self._unavailable(reason, "Ask its publisher or an admin.")
+                with self.sound():
+                    self._local.seen = Snapshot(connection, (found.number, 0), checked_meta(found.meta))
                 yield
         except EngineUnavailable as error:
             raise self._unavailable(error.reason, error.remedy) from error
@@ -107,8 +111,8 @@ class PostgresIndex(Index):
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """See `Index`."""
-        number = self._local.seen.file[0]
-        return self._fetch(_written(statement, number), *map(_bound, values))
+        bound = (value.tolist() if hasattr(value, "tolist") else value for value in values)
+        return self._fetch(_written(statement, self._local.seen.file[0]), *bound)
 
     def damaged(self, what: str) -> IndexUnavailable:
         """See `Index`."""
@@ -174,7 +178,16 @@ class PostgresIndex(Index):
         vectors = self._vectors(chunks)
         if vectors and len(vectors[0][1]) != len(vector):
             raise self.damaged(f"its vectors have {len(vectors[0][1])} dimensions, not {len(vector)}")
-        return _similarities(vectors, vector)
+        if not hasattr(_scratch, "connection"):
+            _scratch.connection = open_scratch()
+            _scratch.compares = has_vector_functions(_scratch.connection)
+        if not vectors or not _scratch.compares:
+            return compared(vectors, vector)
+        values = _scratch.connection.execute(
+            "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
+            (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),
+        )
+        return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])
 
     def _read_meta(self) -> dict[str, Any]:
         with self.sound():
@@ -255,8 +268,8 @@ class PostgresIndex(Index):
             endings = [ending for (ending,) in rows]
         blocks = self._blocks([*stems[:-1], *endings], places=True)
         parts = [occurrences(blocks[stem]) for stem in stems[:-1]]
-        chunks, counts = phrase([*parts, united([occurrences(blocks[stem]) for stem in endings])])
-        return self._positions(chunks, counts, columns)
+        ended = np.sort(np.concatenate([NO_CHUNKS, *(occurrences(blocks[stem]) for stem in endings)]))
+        return self._positions(*phrase([*parts, ended]), columns)
 
     def _blocks(self, stems: Sequence[str], *, places: bool = False) -> dict[str, list[Block]]:
         """Return the postings of stems, as stored."""
@@ -298,16 +311,6 @@ class PostgresIndex(Index):
         with self.sound():
             return checked([column.name for column in cursor.description], cursor.fetchall())
 
-    def _opened(self, connection: Any) -> Snapshot:
-        with self.sound(), self.server.deadline(connection):
-            found = opened(connection, self.name)
-        if found is None:
-            raise self._unavailable(
-                f"there is no base {self.name!r} that you may read", "Ask its publisher or an admin."
-            )
-        with self.sound():
-            return Snapshot(connection, (found.number, 0), checked_meta(found.meta))
-
     def _unavailable(self, reason: str, remedy: str = "") -> IndexUnavailable:
         return IndexUnavailable(self.base, f"{self.server.name}: {reason}", remedy)
 
@@ -338,26 +341,3 @@ def _lookup(found: re.Match[str], number: int) -> str:
 
 def _function(table: str) -> str:
     return "kbhub.term" if table == "vocabulary" else f"kbhub.{table}"
-
-
-def _bound(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-_local = threading.local()
-
-
-def _similarities(
-    vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return ids and cosine similarities of (chunk id, int8 vector), like `Index.similarities` for stored ones."""
-    if not hasattr(_local, "connection"):
-        _local.connection = open_scratch()
-        _local.compares = has_vector_functions(_local.connection)
-    if not vectors or not _local.compares:
-        return compared(vectors, vector)
-    values = _local.connection.execute(
-        "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
-        (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),
-    )
-    return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])

@@ -373,14 +373,10 @@ Only for a superuser, and only in a database with nothing else in it, which migh
 """
 
 CLOSED = "SELECT NOT has_function_privilege('public', 'pg_stat_get_live_tuples(oid)', 'EXECUTE')"
-"""Whether that is hidden."""
 
 
 def creation_sql(admin: str | None = None) -> str:
-    """Return the SQL that creates the schema, in one transaction.
-
-    `admin` is the role that may create bases from then on; None for the one that runs it.
-    """
+    """Return the SQL that creates the schema; `admin` may create bases from then on, None is the role that runs it."""
     who = "session_user" if admin is None else "'" + admin.replace("'", "''") + "'"
     # Without a policy, a role that may read all tables of a server reads none of these.
     tables = "version", "member", "number", *TABLES

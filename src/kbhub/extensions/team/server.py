@@ -1,7 +1,4 @@
-"""Connections to a database of shared bases: opened on first use, pooled, and given up on after a deadline.
-
-Errors of the server are raised as EngineUnavailable.
-"""
+"""Connections to a database of shared bases: opened on first use, pooled, and given up on after a deadline."""
 
 from __future__ import annotations
 
@@ -35,7 +32,6 @@ IDLE_SECONDS = 60.0
 """After which an idle connection is given back: fifty people with some processes each share what the server has."""
 
 LEAST_SECONDS = 2
-"""Least seconds that libpq waits for a connection."""
 
 GRACE_SECONDS = 1.0
 """Seconds after the deadline of a statement at which its connection is cut: the server did not keep the deadline."""
@@ -58,13 +54,11 @@ class DatabaseSession:
 
     role: str
     version: str
-    """Of PostgreSQL."""
     tls: str | None
     """Version of TLS; None without."""
     now: float
     """The server's clock, seconds since the epoch."""
     local: bool
-    """Whether the server is on this machine."""
 
 
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what it warns of is told as errors here
@@ -104,10 +98,7 @@ class Server:
 
     @contextmanager
     def deadline(self, connection: Connection[Any]) -> Iterator[None]:
-        """Run a statement; cut the connection if the server does not answer in time, and word its errors.
-
-        Also raises EngineUnavailable if an earlier statement in the same transaction failed.
-        """
+        """Run a statement; cut the connection if no answer comes in time; raise the first error of the transaction."""
         self._busy[connection] = time.monotonic() + self.timeout + GRACE_SECONDS
         try:
             yield
@@ -301,10 +292,7 @@ def schema_version(connection: Connection[Any]) -> int:
 
 
 def connection_info(url: str, env: Mapping[str, str]) -> str:
-    """Return the connection string of a URL, with TLS verified unless the server is on this machine.
-
-    TLS options in the URL and `PGSSLMODE` win; a service file may name the server.
-    """
+    """Return the connection string of a URL; TLS is verified unless said otherwise or the server is local."""
     info = conninfo_to_dict(url)
     hosts = str(info.get("host") or env.get("PGHOST") or "").split(",")
     said = "sslmode" in info or "PGSSLMODE" in env or "service" in info or "PGSERVICE" in env

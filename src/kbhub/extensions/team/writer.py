@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
 
 CHUNKS_AT_ONCE = 4_000
-"""Chunks whose rows are sent at once."""
 
 SIGNATURES_AT_ONCE = 100_000
 """Signatures whose rows are sent at once: 25 MB of objects."""
@@ -106,10 +105,7 @@ class PostgresWriter:
         )
 
     def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
-        """Write a document, replacing the indexed one at its path.
-
-        Vectors are int8 by key; a chunk with a missing key gets its vector later.
-        """
+        """Write a document in place of that at its path; a chunk whose key has no int8 vector gets one later."""
         if len(document.path.encode()) > LONGEST_KEY:
             reason = f"Its path is longer than {LONGEST_KEY:,} bytes, which a shared base cannot store."
             self._refused.append((document.path, reason))
@@ -189,7 +185,19 @@ class PostgresWriter:
         """Write all derived data: postings, signatures, and the state that readers compare."""
         self._flush()
         self._write_postings()
-        self._sign()
+        # The signatures of new vectors, or of all if the mean of the old ones no longer fits.
+        ((chunks, gone),) = self._rows("SELECT chunks, gone FROM kbhub.counts(%s)")
+        packed = dict(self._rows("SELECT name, data FROM kbhub.packed_rows(%s)"))
+        signed = "meant" in packed
+        new = self._rows(
+            "SELECT chunk_id, embedding FROM kbhub.vectors_without_signature(%s, %s)", None if signed else 1
+        )
+        loose = gone + len(new) > LOOSE_SHARE * max(chunks, PACKED_FROM) if signed else chunks >= PACKED_FROM
+        if loose or gone > LOOSE_SHARE * max(chunks, PACKED_FROM):
+            self._pack(chunks)
+        elif signed and new:
+            mean = np.frombuffer(packed["mean"], np.float32)
+            self._put_signatures([chunk for chunk, _ in new], bits_of([blob for _, blob in new], mean))
         if self._changed:
             generation = self._meta.get("generation")
             self.set_meta({"generation": generation + 1 if generation else random.getrandbits(62)})
@@ -217,7 +225,11 @@ class PostgresWriter:
         document_id, chunk_id = self._meta.get("next_document") or 1, self._meta.get("next_chunk") or 1
         rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _FLUSHED}
         for document, vectors in pending:
-            rows["document"].append(self._document_row(document_id, document, committed.get(document.path)))
+            stat = document.size, document.mtime_ns, document.hash
+            fields = map(json.dumps, (document.tags, document.aliases, document.front_matter))
+            named = docid_in(f"team {self._name}", document.path), *stat, _storable(document.title), document.kind
+            times = document.dated, committed.get(document.path), document.problem
+            rows["document"].append((document_id, document.path, *named, *fields, *times))
             if (content := self._content(document)) is not None:
                 rows["file"].append((document_id, content))
             for place, (key, value) in enumerate(properties(document.front_matter, document.tags)):
@@ -240,14 +252,6 @@ class PostgresWriter:
         if self._added.size > OCCURRENCES_AT_ONCE:
             self._write_postings()
 
-    def _document_row(self, number: int, document: NewDocument, committed: int | None) -> tuple[Any, ...]:
-        docid = docid_in(f"team {self._name}", document.path)
-        return (
-            *(number, document.path, docid, document.size, document.mtime_ns, document.hash),
-            *(_storable(document.title), document.kind, json.dumps(document.tags), json.dumps(document.aliases)),
-            *(json.dumps(document.front_matter), document.dated, committed, document.problem),
-        )
-
     def _delete(self, paths: Sequence[str]) -> dict[str, int | None]:
         """Remove documents; return path → time of the last commit, if known."""
         rows = self._documents("id, path, title, kind, tags, aliases, committed", paths)
@@ -260,8 +264,12 @@ class PostgresWriter:
             list(documents),
         )
         for document, chunk, headings, line, text in chunks:
-            (searched,) = searched_texts(_of_stored(documents[document], headings, line, text))
-            self._removed.add(chunk, searched)
+            # What was searched of it.
+            path, title, kind, tags, aliases, _ = documents[document]
+            part = NewChunk(tuple(json.loads(headings)), line, line, 0, text, 0)
+            words = title, tuple(json.loads(tags)), tuple(json.loads(aliases))
+            stored = NewDocument(path, "", 0, 0, b"", *words, {}, None, None, (part,), kind)
+            self._removed.add(chunk, *searched_texts(stored))
         ((removed,),) = self._rows("SELECT kbhub.remove_documents(%s, %s::int4[])", list(documents))
         if removed < len(documents):
             name = next(iter(documents.values()))[0]
@@ -273,21 +281,6 @@ class PostgresWriter:
     def _write_postings(self) -> None:
         added, removed, self._added, self._removed = self._added, self._removed, Inverter(), Inverter()
         write_postings(self._connection, self._number, added, removed)
-
-    def _sign(self) -> None:
-        """Compute the signatures of new vectors, or of all if the mean of the old ones no longer fits."""
-        ((chunks, gone),) = self._rows("SELECT chunks, gone FROM kbhub.counts(%s)")
-        packed = dict(self._rows("SELECT name, data FROM kbhub.packed_rows(%s)"))
-        signed = "meant" in packed
-        new = self._rows(
-            "SELECT chunk_id, embedding FROM kbhub.vectors_without_signature(%s, %s)", None if signed else 1
-        )
-        loose = gone + len(new) > LOOSE_SHARE * max(chunks, PACKED_FROM) if signed else chunks >= PACKED_FROM
-        if loose or gone > LOOSE_SHARE * max(chunks, PACKED_FROM):
-            self._pack(chunks)
-        elif signed and new:
-            mean = np.frombuffer(packed["mean"], np.float32)
-            self._put_signatures([chunk for chunk, _ in new], bits_of([blob for _, blob in new], mean))
 
     def _pack(self, chunks: int) -> None:
         self._clear("signature", "packed", "gone")
@@ -326,14 +319,6 @@ def _property(key: str, value: str | float) -> tuple[str, str, float | None]:
     text = _storable(value.encode("utf-8", "replace")[:LONGEST_KEY].decode("utf-8", "ignore"))
     number = float(value) if _NUMBER.fullmatch(value) else None
     return key, text, number
-
-
-def _of_stored(document: Sequence[Any], headings: str, line: int, text: str) -> NewDocument:
-    """Return a stored document with one of its chunks, to tell what was searched of it."""
-    path, title, kind, tags, aliases, _ = document
-    chunk = NewChunk(tuple(json.loads(headings)), line, line, 0, text, 0)
-    words = title, tuple(json.loads(tags)), tuple(json.loads(aliases))
-    return NewDocument(path, "", 0, 0, b"", *words, {}, None, None, (chunk,), kind)
 
 
 class TeamFiles:

@@ -72,11 +72,14 @@ def environment() -> Environment:
         bytes=size_text,
         counted=counted,
         age=age_text,
+        passage=_passage,
+        why=why,
+        passed_over=passed_over_text,
+        is_unfinished=is_unfinished,
+        contribution=contribution_of,
+        percent=lambda share: f"{100 * share:.0f} %",
         url=partial(quote, safe="/@:"),
     )
-    made.filters.update(passage=_passage, why=why)
-    made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
-    made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished, contribution=contribution_of)
     made.globals.update(heading_path=heading_path)
     return made
 
@@ -136,9 +139,7 @@ class Curve:
     points: str
     """Of an SVG polyline."""
     now: float
-    """Horizontal place of now; None if it is beyond the plot."""
     value: float
-    """Vertical place of now."""
 
 
 @struct
@@ -168,11 +169,7 @@ def strength_curve(memory: MemoryFile, now: float) -> Curve:
 
 
 def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[Column]:
-    """Return a column per day, scaled to the largest.
-
-    `days` are labels, the earliest first; `counts` maps a day to name → number; `names` are the parts of a column, from
-    the bottom.
-    """
+    """Return a column per day, scaled to the largest; `names` are its parts, from the bottom."""
     of = [counts.get(day, {}) for day in days]
     most = max((sum(one.values()) for one in of), default=0) or 1
     step = WIDTH / max(len(days), 1)
@@ -212,7 +209,6 @@ _BOXES = {"[ ] ": "☐", "[x] ": "☑"}
 _BLOCKS = frozenset(
     ("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "blockquote_open", "html_block", "hr")
 )
-"""Tokens that are marked if a hit has their lines."""
 
 TAGS = (
     *("a", "abbr", "b", "blockquote", "br", "caption", "cite", "code", "col", "colgroup", "dd", "del", "details"),
@@ -274,11 +270,7 @@ def document_html(
     found: Sequence[tuple[int, int]] = (),
     terms: Sequence[str] = (),
 ) -> Markup:
-    """Return lines of a document as HTML.
-
-    `addresses` resolves links and images. `found` has pairs of the first and last line to mark; the first marked block
-    has the id `doc-found`. `terms` are the words of a query (`SearchResult.terms`) to mark.
-    """
+    """Return lines of a document as HTML, with lines `found` (the first block is `doc-found`) and `terms` marked."""
     lines = document.lines[part.start - 1 : part.end]
     if not has_markdown(document.path):
         return _marked_html(_plain(lines, part.start, found), terms)
@@ -287,7 +279,10 @@ def document_html(
     tokens = _parser().parse(renderable(neutralised(text), tabs=True), environment)
     _number(tokens, part.start, found)
     _show_unknown_tags(tokens)
-    _show_tasks(tokens)
+    for item, token in zip(tokens, tokens[2:], strict=False):  # `[ ]` and `[x]` in front of list items are boxes
+        box = _BOXES.get(token.content[:4].lower()) if item.type == "list_item_open" else None
+        if box and token.children:
+            token.children[0].content = box + token.children[0].content[3:]
     html = _parser().renderer.render(_tabbed(tokens), _parser().options, environment)
     return _marked_html(_clean(html, addresses, environment["issued"]), terms)
 
@@ -394,14 +389,6 @@ def _show_unknown_tags(tokens: Sequence[Token]) -> None:
         if token.type in ("html_block", "html_inline"):
             token.content = _TAG.sub(shown, token.content)
         _show_unknown_tags(token.children or ())
-
-
-def _show_tasks(tokens: Sequence[Token]) -> None:
-    """Show `[ ]` and `[x]` in front of list items as boxes."""
-    for item, token in zip(tokens, tokens[2:], strict=False):
-        box = _BOXES.get(token.content[:4].lower()) if item.type == "list_item_open" else None
-        if box and token.children:
-            token.children[0].content = box + token.children[0].content[3:]
 
 
 def _is_tab(tokens: Sequence[Token], at: int) -> bool:

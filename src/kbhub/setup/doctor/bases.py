@@ -19,7 +19,6 @@ from kbhub.workspace.files import is_directory
 from kbhub.workspace.project import PROJECT_ID, TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
-"""Splits a problem's message into what happened and what to do about it."""
 
 
 def ok(check: str, message: str, subject: str = "") -> Finding:
