@@ -46,7 +46,6 @@ from kbhub.workspace.git import project_text
 from kbhub.workspace.project import PROJECT_ID
 
 MOST_DOCUMENTS = 5
-"""Documents per base that are filed under a file's path."""
 
 
 @struct
@@ -370,10 +369,7 @@ def _naming_hits(hub: Hub, wording: str, certain: Sequence[Hit], names: Sequence
 
 
 def _is_named(wording: str, hit: Hit) -> bool:
-    """Return whether a prompt names a document by its title or its file, which is as certain as a strong verdict.
-
-    Punctuation and a number in front, as of `0042-name-of-a-decision`, do not count.
-    """
+    """Return whether a prompt names a document by title or file, without punctuation and a number in front."""
     said = " ".join(_NAME.findall(wording.casefold()))
     for name in (hit.title, PurePosixPath(hit.path).stem):
         words = _NAME.findall(name.casefold())

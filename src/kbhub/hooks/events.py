@@ -25,7 +25,6 @@ EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compac
 EVENTS: tuple[EventName, ...] = get_args(EventName)
 
 HookClient = Literal["claude-code", "codex", "copilot-cli", "gemini-cli", "opencode"]
-"""A client whose hooks can add context."""
 
 CLIENTS: tuple[HookClient, ...] = get_args(HookClient)
 

@@ -41,7 +41,6 @@ SHORTEST, LONGEST = 24, 400
 """Length limits of a sentence: shorter ones need their context, longer ones are pastes."""
 
 LEAST_CONTENT = 3
-"""Minimum of content words in a sentence."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'])|\n+")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -117,7 +116,6 @@ def _of(text: str, line: int, *, answered: bool) -> Iterator[Suggested]:
 
 
 NAME = "inbox.json"
-"""File of a project's proposals."""
 
 MOST_WAITING = 50
 """Proposals kept per project; the oldest go when there are more, since long lists are not read."""

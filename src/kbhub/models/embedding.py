@@ -35,7 +35,6 @@ PACKAGED_SHA256 = "78923d161c89228e15f54b3043453af555e60a529aaa382b206fdd4c40597
 """Hash of the packaged model.safetensors, so that the file need not be read to identify it."""
 
 NO_EMBEDDER = "none"
-"""Value of the setting `embedder.model` that disables semantic search."""
 
 
 class Embedder(Protocol):
@@ -67,10 +66,7 @@ FEW = 4
 
 
 class StaticEmbedder:
-    """A model2vec model, loaded at first use; a text's vector is the mean of its tokens' vectors.
-
-    `source` is a folder in model2vec's layout, or an id on the model hub; `name` is shown in the index and in `status`.
-    """
+    """A model2vec model from a folder or the model hub, loaded at first use; vectors are means of tokens' vectors."""
 
     def __init__(self, source: str, name: str, fingerprint: str) -> None:
         self.source, self.name, self.fingerprint = source, name, fingerprint

@@ -31,7 +31,6 @@ ENGLISH = -1
 """Row of an English word: its pieces are the better vector."""
 
 MIDDLE = 7.5
-"""Level that stands for 0."""
 
 _PAIRS = (np.arange(256)[:, None] >> (0, 4) & 15).astype(np.float32) - np.float32(MIDDLE)
 """Byte → its two levels, as distances from the middle."""
@@ -84,20 +83,14 @@ class Lexicon:
         return tokens[~own], tokens[own]
 
     def vectors(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the vectors of the lexicon's tokens, in the unit of the model's int8 rows; shape (n, dimensions).
-
-        Their components are multiples of a half, so sums are exact whatever their order.
-        """
+        """Return vectors, shape (n, dimensions), in the unit of int8 rows: multiples of a half, so sums are exact."""
         rows = tokens - self.first
         levels = _PAIRS.take(self._levels.take(rows, 0), 0).reshape(len(rows), 2 * self._levels.shape[1])
         vectors: NDArray[np.float32] = levels * self._steps.take(rows)[:, None]
         return vectors
 
     def tokens(self, words: Iterable[str]) -> dict[str, tuple[list[int], str]]:
-        """Return word → its token ids, and the rest for the tokenizer; unknown words are left out.
-
-        Words have no spaces; a run of several languages or with punctuation is taken apart.
-        """
+        """Return word, without spaces → its token ids, and the rest for the tokenizer; unknown words are left out."""
         parts_of = {word: units(word) for word in words}
         every = {unit for parts in parts_of.values() for unit in parts}
         runs = {unit: characters(unit) for unit in every if is_run(unit)}
@@ -244,10 +237,8 @@ CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors
 """Files of a model in model2vec's layout; other layouts are left to the library."""
 
 MATRIX, WEIGHT, MAPPING = "embeddings", "weights", "mapping"
-"""Names of model2vec's tensors."""
 
 LEXICON = frozenset((WORDS, ROWS, LEVELS, STEPS))
-"""Names of the tensors that the packaged model has besides."""
 
 MOST_HEADER_BYTES = 1_000_000
 """Largest header of a safetensors file; with five tensors it takes 500."""
@@ -266,7 +257,6 @@ INFORMATIVE_NORM = 0.1
 """Tokens with vectors shorter than this share of the median carry no meaning (punctuation)."""
 
 CONTINUED = "##"
-"""Prefix of a piece that continues a word."""
 
 
 @struct
@@ -402,7 +392,6 @@ UNKNOWN, UNKNOWN_ID = "[UNK]", 1
 """Token of a word that cannot be split into known pieces."""
 
 LONGEST_PIECE = 18
-"""Characters of the longest ASCII token, without `CONTINUED`."""
 
 LOOK_UPS = 2000
 """Lookups per text, at 0.01 ms each; beyond it, loading the tokenizer is faster. A known word takes one, a name of

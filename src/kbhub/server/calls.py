@@ -46,7 +46,6 @@ FIRST_ANSWER_SECONDS = 2.0
 """How long a search still waits for a first index if those before it have waited for `FIRST_INDEX_SECONDS`."""
 
 PROGRESS_SECONDS = 0.25
-"""Interval of progress reports."""
 
 STOP_SECONDS = 0.3
 """How long the end of a connection waits for a batch being indexed; a process that exits need not wait."""

@@ -110,10 +110,7 @@ _CHOICE: dict[str, Any] = {"type": "object", "properties": {}}
 async def answer_of(
     context: Context[Any, Any], key: str, request: Any, kind: type[Answer], seconds: float
 ) -> Answer | types.InputRequiredResult | None:
-    """Ask the client; `key` tells questions apart, and the SDK seals it.
-
-    Returns the answer, None without one in time, or the result for the call to return so that the client calls again.
-    """
+    """Ask the client and return its answer, None without one in time, or the result for the call to return instead."""
     if context.request_state == key:
         answer = (context.input_responses or {}).get(key)
         return answer if isinstance(answer, kind) else None
@@ -180,10 +177,7 @@ _KEY = "roots"
 
 
 class RootsQuestion:
-    """The request for a client's roots: sent at most once, and only if the client can answer.
-
-    `again` means that an earlier answer is outdated.
-    """
+    """The request for a client's roots, sent once if it can answer; `again` if an earlier answer is outdated."""
 
     def __init__(self, *, again: bool = False) -> None:
         self.again = again
@@ -223,7 +217,6 @@ _ADDRESS = re.compile(r"kbhub://([^/?#]+)/([^?#]+)", re.IGNORECASE)
 _ODD = re.compile(r"[%?#\[\]]")
 
 Address = tuple[str, str]
-"""Id of a base, and a path in it."""
 
 State = tuple[object, dict[str, bytes]]
 """A value that changes with the index, and path → hash of its documents."""
@@ -246,10 +239,7 @@ def parse_uri(uri: str) -> Address | None:
 
 
 def template_value(path: str) -> str:
-    """Return a path as the value of `{+path}`, escaping what would break the expanded address.
-
-    Expansion leaves escaped characters as they are (RFC 6570, section 3.2.3).
-    """
+    """Return a path as a value of `{+path}`, which leaves escaped characters as they are (RFC 6570, 3.2.3)."""
     return _ODD.sub(lambda match: quote(match[0], safe=""), path)
 
 
@@ -279,7 +269,7 @@ class Announcer:
     def __init__(self, hub: Hub) -> None:
         self.bus = InMemorySubscriptionBus()
         self.subscribed: set[str] = set()
-        """Addresses of documents the client subscribed to, as it wrote them."""
+        """Addresses of documents, as the client wrote them."""
         self._hub = hub
         self._lock = threading.Lock()
         self._told = self._made_of()
@@ -375,10 +365,7 @@ class Announcer:
         return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
 
     def _changes(self, known: dict[str, State] | None) -> tuple[bool, set[Address]]:
-        """Return whether documents were added or removed since the last look, and which are new, changed or gone.
-
-        Documents of newly active bases do not count as changed, since changed bases are announced separately.
-        """
+        """Return whether documents came or went since the last look, and which of the bases known then changed."""
         listed, changed = False, set[Address]()
         if known is None:
             return listed, changed

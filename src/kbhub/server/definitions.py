@@ -53,7 +53,6 @@ BRIEF = "x-brief"
 """Schema key: a shorter description for models."""
 
 _NAME = 60
-"""Characters shown of an unknown name."""
 
 
 def brief(text: str = "") -> Schema:
@@ -181,7 +180,6 @@ Wordings = Annotated[
         json_schema_extra=brief("2 or 3 other wordings, as documents may put it: finds far more."),
     ),
 ]
-"""Other wordings of a query: a list, or a string with one on each line."""
 
 
 class Arguments(FuncMetadata):

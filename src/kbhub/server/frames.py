@@ -25,7 +25,6 @@ DEEPEST = 100
 """Most levels of nesting; parsers fail somewhere between 200 and 1,000."""
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
-"""Codes of JSON-RPC 2.0."""
 
 LISTEN = "subscriptions/listen"
 """The request of 2026-07-28 whose answer is a stream of notifications, open as long as the client wants."""
@@ -44,9 +43,7 @@ _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRING = re.compile(rb'"[^"]*(?:"|\Z)')
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
 _LONGEST_ID = 256
-"""Longest id that is searched for in an unparsable message."""
 _TELLING = ("method", "result", "error")
-"""Members that distinguish requests from answers."""
 
 
 @struct
@@ -57,7 +54,6 @@ class Frame:
     """As it can be passed on: UTF-8, no lone surrogates."""
     message: dict[str, Any] | None = None
     refusal: dict[str, Any] | None = None
-    """The JSON-RPC error to send back."""
 
     @property
     def refused(self) -> bytes:

@@ -44,7 +44,6 @@ COMPLETIONS = 100
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 
 ListedDocument = tuple[Base, DocumentRow, str]
-"""A document with its base and its ref."""
 
 MAX_SUBSCRIPTIONS = 1_000
 """Most subscriptions of one client of the handshake era; more are refused with an error."""
@@ -110,10 +109,7 @@ def complete_base(hub: Hub, start: str) -> list[str]:
 
 
 def complete_path(hub: Hub, start: str, base: str | None = None) -> list[str]:
-    """Return paths that start with a text, else contain it, as values of `{+path}`; one over the limit if more.
-
-    Without a base all are searched, the project base first. An inactive one has no documents.
-    """
+    """Return paths that begin with a text, else contain it, escaped; one over the limit if there are more."""
     prefix = unquote(start)
     values: dict[str, None] = {}
     with suppress(BaseNotFound):
@@ -256,10 +252,8 @@ def _moment(mtime_ns: int) -> str | None:
 
 
 ARGUMENT_BYTES = 2_000
-"""Longest argument of a prompt, in UTF-8 bytes."""
 
 Offered = Callable[[], Sequence[str]]
-"""Returns the names of the tools currently offered."""
 
 
 def prompts_of(tools: Offered) -> tuple[Prompt, ...]:

@@ -108,10 +108,7 @@ def protocol_of(wanted: str | None, env: Mapping[str, str]) -> str:
 
 
 def serve(options: HubOptions, *, structured: bool = False, protocol: str | None = None) -> NoReturn:
-    """Serve MCP on standard input and output until the client closes it or a signal comes, then end the process.
-
-    `structured` is as for `KbhubServer`, `protocol` as for `protocol_of`.
-    """
+    """Serve MCP on standard input and output until the client closes it or a signal comes, then end the process."""
     chosen = protocol_of(protocol, options.env)
     client = _claim_wire()
     hub = Hub(options)
@@ -207,10 +204,7 @@ class Transport(Protocol):
 
 
 async def converse(server: KbhubServer, client: Transport, protocol: str) -> None:
-    """Serve one client of either era until it ends the conversation. Every line with an id is answered.
-
-    The server must be for this client only; `protocol` is one of `PROTOCOLS`.
-    """
+    """Serve a client by a server of its own until it ends the conversation; every line with an id is answered."""
     received, read = anyio.create_memory_object_stream[Any](0)
     write, sent = anyio.create_memory_object_stream[Any](0)
     calls = _Calls()

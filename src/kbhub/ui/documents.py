@@ -87,7 +87,6 @@ DIAGRAM_POLICY = (
 """Of the frame that draws a diagram: it has no origin and asks for nothing, so its scripts are in it, by their hash."""
 
 NEIGHBOURS = 12
-"""Neighbours of each kind beside a document."""
 
 KINDS: dict[EdgeKind, str] = {
     "link": "Links to",
@@ -98,10 +97,8 @@ KINDS: dict[EdgeKind, str] = {
 """Kind of neighbour → its title; those by tag are to be had by the tag."""
 
 PLACES = 12
-"""Documents to go to that are listed."""
 
 LISTED = 200
-"""Folders and documents of one page of the list."""
 
 
 @struct

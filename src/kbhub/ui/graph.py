@@ -60,10 +60,8 @@ MOST_NODES = 5_000
 """Documents drawn at once: as many as a browser moves fluently."""
 
 HOPS = 2
-"""Steps around a document."""
 
 LISTED = 100
-"""Orphans and broken links in the lists beside the picture."""
 
 GROUPS = 8
 """Colours: the folders or tags with the most documents; the others are grey."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVENT_SECONDS = 0.1
-"""How often the progress is looked at."""
 
 QUIET_SECONDS = 15.0
 """After so long without news a comment is sent, so that a dead connection is noticed."""

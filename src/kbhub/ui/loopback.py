@@ -35,10 +35,7 @@ would otherwise only see a broken connection."""
 
 
 async def read_body(receive: Receive, most: int) -> bytes | None:
-    """Read a body; None if it has more than `most` bytes.
-
-    Raises `ClientDisconnect` if the client leaves early, `TimeoutError` if it takes longer than `BODY_SECONDS`.
-    """
+    """Read a body within `BODY_SECONDS`; None if it has more than `most` bytes."""
     body = bytearray()
     with anyio.fail_after(BODY_SECONDS):
         while True:
@@ -73,7 +70,6 @@ def replay(body: bytes, receive: Receive) -> Receive:
 
 
 IDLE_SECONDS = 5
-"""Between two requests of one connection."""
 
 HOST = "127.0.0.1"
 

@@ -42,12 +42,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 PAGE = 50
-"""Memories of one page."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 MOST_ALIKE = 20
-"""Limit of pairs of near memories."""
 
 MOVES: tuple[Scope, ...] = ("project", "user", "shared")
 """Scopes that a memory can be moved to; in a team's base each row is its author's."""
@@ -238,12 +236,10 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, Me
 
 
 LOGGED = 2_000
-"""Queries that are looked at."""
 
 SHOWN = 30
 
 DAYS = 30
-"""Days of the plot."""
 
 MOST_READ = 10
 
@@ -254,7 +250,6 @@ STARTED = """# {title}
 Asked as: {question}
 
 """
-"""A document that is started from a gap."""
 
 
 def gaps_page(request: Request) -> Response:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 PAGE = 10
-"""Hits of a page."""
 
 FACETED = 20
 """Hits whose bases, kinds, tags and ages are counted."""
@@ -57,7 +56,6 @@ AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y",
 """Filter, label and days of each age."""
 
 STARTED = 8
-"""Recent searches and changed documents shown before there is a query."""
 
 LOGGED = 60
 """Queries among which those of the user are looked for."""
@@ -66,7 +64,6 @@ SAVED = "saved "
 """Begins the key of a saved search in the query log; its address follows."""
 
 ASK = "ask"
-"""The mode in which the page answers instead of listing hits."""
 
 EXAMPLES = (
     ("kind:memory", "memories"),

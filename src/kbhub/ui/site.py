@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FINDINGS = 100
-"""Findings of the audit that are shown."""
 
 
 class SharedAudit:
@@ -52,10 +51,7 @@ class SharedAudit:
         return self._last or self.begin()
 
     def begin(self, *, fixing: bool = False) -> Future[AuditReport]:
-        """Begin an audit, and return it or the one in progress.
-
-        `fixing` fixes what is safe to fix and audits again; it always begins, after an audit in progress.
-        """
+        """Begin an audit and return it, or the one in progress; `fixing` begins after that, fixes, and audits again."""
         with self._lock:
             if self._last is None or self._last.done() or fixing:
                 self.progress = ("", 0, 0)

@@ -126,10 +126,7 @@ def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
 
 
 def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
-    """Delete the queries and gaps of this project, or of all.
-
-    Hashes of closed gaps are kept, without their text, so that they do not come back.
-    """
+    """Delete the queries and gaps of this project, or of all, but for the hashes of closed gaps."""
     flush()
     every = map(QueryLog, sorted(logs_folder(hub).glob("*.db"))) if every_project else [log_of(hub)]
     logs = [log for log in every if log.exists()]
@@ -153,7 +150,6 @@ ID_CHARACTERS = 8
 HOUR_SECONDS = 3600.0
 
 TOP = 3
-"""Number of gaps in the summary; `kbhub gaps` lists all."""
 
 
 class KnownGaps:

@@ -20,10 +20,8 @@ from kbhub.types import Discovery, Query, SearchResult
 from kbhub.workspace.git import identify
 
 FOLDER = "queries"
-"""Folder of the logs in the data directory, with one file per project."""
 
 NO_PROJECT = "no-project"
-"""Name of the log if kbhub runs without a directory."""
 
 
 class _Log:

@@ -67,11 +67,7 @@ class _Answer(Model, extra="ignore"):
 
 
 def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache: Path) -> Expansion:
-    """Ask a model for other wordings of a query; on any failure, return an empty expansion with a note.
-
-    Filters and exclusions of the query are not shown to the model. The caller checks `settings.enabled`. `OLLAMA_HOST`
-    in `env` says where Ollama is.
-    """
+    """Ask a model for other wordings of a query without its filters; on any failure, return none, and a note."""
     question = " ".join(parse_query(text).text.split())[:ASKED_CHARACTERS]
     if not question:
         return Expansion(note="Not expanded: the query has no words to find others for.")
@@ -150,16 +146,13 @@ BEST_GRADE = 3
 """Grades are 0, 1, 2 and 3, as in the judgements of TREC."""
 
 GRADES_TOKENS = 20
-"""Limit of an answer: one short object."""
 
 PASSAGE_CHARACTERS = 1200
 """Characters of a passage that the model sees: an excerpt under its title."""
 
 QUERY_CHARACTERS = 1000
-"""Characters of the query that the model sees."""
 
 NONSENSE_ALLOWED = 2
-"""Invalid answers tolerated before a model is given up on."""
 
 SHARES = ((3, 0.75), (10, 0.6))
 """(last rank, share of the retrieval in the blended score); the grade has the rest."""
@@ -177,10 +170,7 @@ _GRADES_TASK = (
 
 
 def with_part(hit: Hit, score: float, part: Signal) -> Hit:
-    """Return a hit with a new score, cut off at 1, and a trace that still adds up to it.
-
-    The contribution of `part`, which changed the score, is computed here.
-    """
+    """Return a hit with a new score, cut off at 1, and a trace with the contribution of `part` to it."""
     rounded = round(min(1.0, max(0.0, score)), SCORE_DIGITS)
     if hit.trace is None:
         return hit.model_copy(update={"score": rounded})
@@ -201,15 +191,10 @@ class Grades:
     grades: Mapping[int, int]
     """Number of the passage, from 0 → its grade; ungraded passages are missing."""
     fault: ModelUnavailable | None = None
-    """Why some are ungraded."""
 
 
 def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSettings) -> SearchResult:
-    """Reorder the best hits of a search, which start at the first, by a model's grades.
-
-    Hits beyond the candidates keep their places. Scores keep their scale. The result has a note if not all could be
-    graded, and is unchanged if none could.
-    """
+    """Reorder the candidates of a search by a model's grades, if there are any; the others keep their places."""
     hits = result.hits[: settings.candidates]
     if len(hits) <= 1:
         return result
@@ -245,10 +230,7 @@ def search_reranked(search: Search, hub: Hub, settings: RerankSettings, query: Q
 def grade(
     query: str, passages: Sequence[str], settings: RerankSettings, server: Ollama, stored: StoredAnswers
 ) -> Grades:
-    """Let a model grade passages one by one, the most promising first, until the timeout for all together.
-
-    Filters and exclusions of the query are not shown to the model. `stored` holds earlier grades.
-    """
+    """Let a model grade passages one by one, the most promising first, until the timeout for all together."""
     deadline = Deadline(settings.seconds, "rerank.seconds")
     grades: dict[int, int] = {}
     nonsense = 0
@@ -328,7 +310,6 @@ def write_answer(hub: Hub, model: str, request: WritingRequest, on_text: Callabl
 
 
 CHECK_SECONDS = 3.0
-"""How long a server may take to answer a check."""
 
 
 def ollama_findings(hub: Hub) -> list[Finding]:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kbhub.workspace.settings import EmbedderSettings
 
 SAMPLE = "How do we roll back a release?"
-"""Text embedded to find out the length of a model's vectors."""
 
 _BUSY = (429, 502, 503, 504)
 _KEY = (401, 403)

@@ -27,7 +27,6 @@ from kbhub.workspace.files import ANSWERS, private_directory, read_regular, writ
 from kbhub.workspace.settings import cut
 
 SHOWN_CHARACTERS = 200
-"""Characters shown of a server's error message."""
 
 TOO_LONG = (
     "context length",  # Ollama, OpenAI
@@ -39,7 +38,6 @@ TOO_LONG = (
 T = TypeVar("T")
 
 _left_behind: dict[str, Future[object]] = {}
-"""Server and model → its abandoned request."""
 
 
 def shown_address(address: str) -> str:
@@ -100,10 +98,7 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def wait_for(self, work: Callable[[], T], asked: str) -> T:
-        """Return the result of something that may hang, and may go on after the deadline; what it raises is raised.
-
-        `asked` names server and model for the error of a missed deadline.
-        """
+        """Return, or raise, what comes of something that may hang and go on; `asked` names server and model."""
         earlier = _left_behind.get(asked)
         if earlier is not None and self.patient:
             wait((earlier,), self.left)
@@ -155,7 +150,6 @@ ONE_REQUEST = httpx.Limits(max_keepalive_connections=0)
 """No keep-alive: minutes may pass until the next request, and nothing would close the connection."""
 
 OPTIONS = {"temperature": 0.0, "seed": 1}
-"""Make answers reproducible."""
 
 _BUSY = (429, 503)
 _NONSENSE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -182,10 +176,7 @@ class StoredAnswers:
         self.folder = cache / ANSWERS
 
     def load(self, shape: type[Shape], asked: Sequence[str]) -> Shape | None:
-        """Return a cached answer, or None if there is no valid one.
-
-        `asked` is everything that the answer depends on: the model's name and the prompt.
-        """
+        """Return a valid cached answer or None; it depends on all that was `asked`: model's name and prompt."""
         try:
             return shape.model_validate_json(read_regular(self._file(asked), MOST_BYTES, follow=False))
         except (OSError, ValidationError):
@@ -226,10 +217,7 @@ class Ollama:
         on_text: Callable[[str], object] | None = None,
         schema: dict[str, Any] | None = None,
     ) -> str:
-        """Return a model's answer without its thinking; it is not empty.
-
-        `on_text` is called with each piece as it comes, thinking included. The deadline is that of the whole step.
-        """
+        """Return a model's answer, which is not empty; its thinking only goes to `on_text`, piece by piece."""
         options = {**OPTIONS, "num_predict": most_tokens}
         messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
 
@@ -253,10 +241,7 @@ class Ollama:
     def generate_as(
         self, shape: type[Shape], model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int
     ) -> Shape:
-        """Return a model's answer in a shape: the server is given its schema, and the answer is validated.
-
-        The prompt should describe the format too, as not every server and model follows the schema.
-        """
+        """Return a model's answer in a shape, whose schema the server is given, and prompts should describe."""
         text = self.generate(model, prompt, deadline, most_tokens=most_tokens, schema=shape.model_json_schema())
         try:
             return shape.model_validate_json(text[text.find("{") : text.rfind("}") + 1])

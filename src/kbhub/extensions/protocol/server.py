@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from kbhub.memory.results import MemoryList
 
 VIEWS = {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}
-"""Tool → the address of the view of its results."""
 
 HTML = "kbhub/html"
-"""Key of the part in `_meta`."""
 
 MOST_SHOWN = 20
 """Hits or memories of one view; the text for the model has all."""

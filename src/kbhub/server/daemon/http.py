@@ -57,11 +57,7 @@ class WorkspaceServer:
 
 
 class Workspaces:
-    """The open workspaces.
-
-    `options` are for requests that name none. `structured` has tools publish output schemas, and `group` runs the tasks
-    that live as long as a workspace is open.
-    """
+    """The open workspaces; `options` are for requests that name none, and `group` runs their tasks."""
 
     def __init__(self, options: HubOptions, structured: bool, group: TaskGroup) -> None:
         self._options, self._structured, self._group = options, structured, group
@@ -170,7 +166,6 @@ class Guarded:
         """(session of the handshake era, request id) in progress: the SDK confuses two requests with one id."""
         self.busy = 0
         self.seen = False
-        """Whether a request came since the last check."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -75,7 +75,6 @@ STOP_SECONDS = 10.0
 """Time for a daemon to end on request: it gives its calls five seconds."""
 
 SIGNAL_SECONDS = 5.0
-"""Time for a daemon to end on a signal."""
 
 
 class DaemonUnavailable(Exception):
@@ -92,10 +91,7 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
 def reach(
     folder: DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
 ) -> DaemonLink:
-    """Connect to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub.
-
-    Raises `Refused` if it refuses this client, and `DaemonUnavailable` if there is none and none can be started.
-    """
+    """Connect to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub."""
     return _started(folder, start, env, lambda starting: greeted(folder, hello, starting=starting))
 
 

@@ -79,10 +79,8 @@ LEAVE_SECONDS = 6.0
 """Time for clients to disconnect; they wait up to five seconds for writing calls."""
 
 CLOSE_SECONDS = 2.0
-"""Time for everything else to end after that."""
 
 TICK_SECONDS = 5.0
-"""Interval of idle checks."""
 
 
 def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
@@ -118,7 +116,6 @@ class Daemon:
         self._endpoint: HttpServer | None = None
         self._http: str | None = None
         self._here: Path | None = None
-        """A folder created only for the socket."""
 
     async def run(self, ready: Callable[[str | None], None]) -> None:
         """Serve until told to end; once reachable, call `ready` with the address of the HTTP endpoint, or None."""
@@ -247,10 +244,7 @@ def run(
     lock: Lock,
     ready: Callable[[str | None], None] = lambda _: None,
 ) -> NoReturn:
-    """Run the daemon until told to end, then end the process.
-
-    The held lock proves that there is no other daemon. `ready` is called as by `Daemon.run`.
-    """
+    """Run the daemon, as `Daemon.run`, then end the process; the held lock proves that there is no other one."""
     os.umask(0o077)
     env = dict(os.environ)
     http = start.http
@@ -330,10 +324,7 @@ class Greeting(Model, extra="ignore"):
 
 
 class Connections:
-    """The clients on the wire.
-
-    They must send `token`. `dismissed` is called with `user` or `upgrade` when a client asks the daemon to end.
-    """
+    """The clients on the wire; `dismissed` is called with why the daemon is to end: `user` or `upgrade`."""
 
     def __init__(
         self,

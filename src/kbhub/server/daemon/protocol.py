@@ -72,7 +72,6 @@ class DaemonFolder:
     def __init__(self, data: Path) -> None:
         self.path = data / "daemon"
         self.record = self.path / "daemon.json"
-        """The daemon's record of itself while it runs."""
         self.lock = self.path / "daemon.lock"
         """Held by the daemon for its lifetime."""
         self.starting = self.path / "starting.lock"
@@ -99,11 +98,9 @@ class DaemonRecord:
     mark: str | None
     """Distinguishes the process from later ones with the same id; None if the system does not tell."""
     version: str
-    """Version of kbhub."""
     link: str | int
     """Path of its Unix socket, or its loopback port."""
     http: str | None
-    """Address of its HTTP endpoint."""
     start: dict[str, Any] | None
     """Its start parameters, to start a successor in the same way; None if it runs in a terminal."""
     prefix: str = sys.prefix
@@ -172,7 +169,6 @@ LINK = 1
 """Version of this wire. A daemon refuses a client with another version, which then serves by itself."""
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Limit of a line: a whole document, many times over."""
 
 GREETING_BYTES = 256 * 1024
 """Limit of a greeting: a hundred variables and paths."""
@@ -295,10 +291,7 @@ def write_note(path: Path, seen: Sequence[Any], method: str, params: Any, result
 
 
 class Refused(Exception):
-    """Raised when the daemon refuses to serve this client.
-
-    `reason` is one word, `message` is for people. `exit_code` is set if the client itself is wrong.
-    """
+    """Raised when the daemon refuses to serve; `exit_code` is set if the client itself is wrong."""
 
     def __init__(self, reason: str, message: str, exit_code: int = 0) -> None:
         self.reason, self.message, self.exit_code = reason, message, exit_code
@@ -312,15 +305,11 @@ class DaemonLink:
         self._socket = connected
         self._file = connected.makefile("rb")
         self.seconds = GREETING_SECONDS
-        """Timeout of an answer."""
         self.note: tuple[str, list[Any]] | None = None
         """Name of the note on this workspace, and the state of the files that its first answers depend on."""
 
     def send(self, line: bytes) -> None:
-        """Send a line; on `OSError` the daemon is gone and has not received it.
-
-        It ignores lines without a newline.
-        """
+        """Send a line; on `OSError` the daemon, which ignores lines without a newline, has not received it."""
         self._socket.sendall(line if line.endswith(b"\n") else line + b"\n")
 
     def lines(self) -> Iterator[bytes]:
@@ -372,10 +361,7 @@ def dial(where: str | int) -> DaemonLink:
 
 
 def greet(link: DaemonLink, kind: str, token: str, **said: Any) -> dict[str, Any]:
-    """Send the greeting on a new wire and return the answer; raise `Refused` if the daemon refuses.
-
-    `kind` is `hello` to be served, `stop`, or `status`. `said` are further members of the greeting.
-    """
+    """Send the greeting (`hello` to be served) on a new wire and return the answer, or raise `Refused`."""
     answer = link.ask({OURS: kind, "link": LINK, "token": token, **said})
     if answer.get(OURS) == "refused":
         message, code = str(answer.get("message")), answer.get("exit", 0)

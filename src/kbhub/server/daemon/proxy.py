@@ -105,7 +105,6 @@ class Proxy:
         """Request of the daemon: id seen by the client → the daemon's id."""
         self._daemons = 1 if link else 0
         self._starting = link is None
-        """Whether the first daemon is still to come."""
         self._leaving = False
 
     def run(self, source: Iterable[bytes]) -> None:
@@ -380,10 +379,7 @@ def wanted(arguments: Sequence[str]) -> protocol.ConnectOptions | None:
 
 
 def connect(wanted: protocol.ConnectOptions, env: Mapping[str, str]) -> int | None:
-    """Serve the client on standard input and output through the daemon; blocks while that works.
-
-    Returns an exit code if this client cannot be served at all, None if it must be served without a daemon.
-    """
+    """Serve the client through the daemon; return an exit code, or None if it must be served without one."""
     folder = protocol.DaemonFolder(data_dir(env))
     hello = protocol.greeting(wanted, env, str(working_directory() or os.sep))
     said = {**hello, "also": protocol.other_variables(env)}

@@ -20,4 +20,3 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for module in MODULES
     if (function := vars(module).get(name)) and function.__module__ == module.__name__
 }
-"""Tool → its function, in list order."""

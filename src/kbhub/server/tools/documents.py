@@ -131,7 +131,6 @@ async def tags(
 
 
 SHOWN = 50
-"""Default number of findings per answer."""
 
 
 async def status(

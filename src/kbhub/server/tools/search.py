@@ -168,10 +168,7 @@ _PREFERENCES = types.ModelPreferences(
 
 
 def prepared_before(context: Context[Any, Any]) -> Prepared | None:
-    """Return the state prepared by the call that this one repeats, or None.
-
-    The state is sealed: the SDK rejects any other, and that of another call.
-    """
+    """Return the prepared state of the call that this one repeats, or None; it is sealed by the SDK."""
     state = context.request_state
     if not isinstance(state, str) or not state.startswith("{"):
         return None
