@@ -337,7 +337,7 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment, monkeypat
     assert stop(folder).running is False
     lock = try_lock(folder.lock)
     held = stop(folder)
-    lock.release()
+    lock.close()
 
     assert (held.running, held.stopped) == (True, False)
     assert "not provably" in held.message

@@ -65,7 +65,7 @@ def let_go(noted):
 
     def release():
         while locks:
-            locks.pop().release()
+            locks.pop().close()
 
     yield release
     release()

@@ -27,6 +27,7 @@ from kbhub.memory import catalog
 from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
 from kbhub.sync.document_access import Opener
 from kbhub.types import Base
+from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 
 if TYPE_CHECKING:
@@ -184,18 +185,14 @@ class Resources:
         self, _context: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         """Notify the client of changes to a document from now on; it need not exist yet."""
-        if parse_uri(params.uri) is None:
-            raise MCPError(
-                code=types.INVALID_PARAMS, message=f"Not a kbhub resource: {params.uri}", data={"uri": params.uri}
-            )
-        announcer = self._calls.announcer
+        announcer, uri = self._calls.announcer, params.uri
+        if parse_uri(uri) is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"Not a kbhub resource: {uri}", data={"uri": uri})
         if len(announcer.subscribed) >= MAX_SUBSCRIPTIONS:
-            raise MCPError(
-                code=types.INVALID_PARAMS,
-                message=(f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time."),
-            )
+            too_many = f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time."
+            raise MCPError(code=types.INVALID_PARAMS, message=too_many)
         self._calls.begin()
-        announcer.subscribed.add(params.uri)
+        announcer.subscribed.add(uri)
         await self._calls.run(announcer.follow_documents)
         return types.EmptyResult()
 
@@ -234,21 +231,17 @@ COMPLETED: dict[tuple[str, str], Callable[..., list[str]]] = {
 
 
 def _resource(base: Base, entry: DocumentRow, ref: str) -> types.Resource:
+    modified = None
+    with suppress(OverflowError, ValueError, OSError):  # mtimes can be of any year
+        modified = datetime.fromtimestamp(abs(entry.mtime_ns) / 1e9, UTC).isoformat(timespec="seconds")
     return types.Resource(
         uri=uri_of(base.id, entry.path),
         name=ref,
         title=one_line(entry.title, TITLE_BYTES),
         mime_type=media_type(base, entry.path),
         size=entry.size,
-        annotations=types.Annotations(last_modified=_moment(entry.mtime_ns)),
+        annotations=types.Annotations(last_modified=modified),
     )
-
-
-def _moment(mtime_ns: int) -> str | None:
-    try:
-        return datetime.fromtimestamp(abs(mtime_ns) / 1e9, UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):  # mtimes can be of any year
-        return None
 
 
 ARGUMENT_BYTES = 2_000
@@ -266,11 +259,11 @@ def prompts_of(tools: Offered) -> tuple[Prompt, ...]:
     )
 
 
+@struct
 class _Texts:
     """The texts of the prompts."""
 
-    def __init__(self, tools: Offered) -> None:
-        self._tools = tools
+    tools: Offered
 
     def search_first(self, question: Annotated[str, Field(description="The question.")]) -> str:
         """Answer a question from the knowledge, with its sources."""
@@ -287,7 +280,7 @@ class _Texts:
         self, topic: Annotated[str, Field(description="What it is about, such as a tag.")] = "this session"
     ) -> str:
         """Record lessons, so that the next session finds them."""
-        tools = self._tools()
+        tools = self.tools()
         steps = [
             f"Call `search` about {_given(topic)} to see what is already written down, and read what is closely "
             "related."
@@ -313,7 +306,7 @@ class _Texts:
 
     def audit_and_fix(self, base: Annotated[str, Field(description="Id of the base; default: all bases.")] = "") -> str:
         """Find and fix problems in the knowledge."""
-        tools = self._tools()
+        tools = self.tools()
         where = f"the base {_given(base)}" if base.strip() else "the knowledge"
         listed = f'`audit` with bases=["{_given(base)}"]' if base.strip() else "`audit`"
         if "audit" in tools:

@@ -74,18 +74,16 @@ AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind i
 
 @struct
 class Chosen:
-    """What a request wants to see."""
+    """What a request wants to see: the documents `around` one, those of a `base`, or all."""
 
     base: str
-    """Id of a base; empty for all."""
     around: str
-    """Ref of the document in the middle; empty for a whole base."""
     color: str
     """`folder` or `tag`."""
     near: bool
     """Whether documents near in meaning are joined, too."""
     orphans: bool
-    """Whether documents without links are drawn; the others are nearer then."""
+    """Whether documents without links are drawn."""
 
 
 def graph_page(request: Request) -> Response:

@@ -95,6 +95,13 @@ def search_page(request: Request) -> Response:
     result = search(site.hub, asked)
     if "hx-request" not in request.headers:  # as one types, nothing is noted
         record(site.hub, result, asked, took=time.perf_counter() - began)
+    words, chosen = asked.text.split(), list[tuple[str, str]]()
+    """The filters of the query, each with the address of the same query without it."""
+    for at, word in enumerate(words):
+        if _FILTER_WORD.fullmatch(word):
+            chosen.append((word, address_of(asked, text=" ".join(words[:at] + words[at + 1 :]))))
+    for base in asked.bases:
+        chosen.append((f"in {base}", address_of(asked, bases=[other for other in asked.bases if other != base])))
     return site.page(
         request,
         "search.html",
@@ -104,7 +111,7 @@ def search_page(request: Request) -> Response:
         shown=result.hits[:PAGE],
         notes=[note for note in result.notes if note not in LEADING_NOTES],
         facets=list(_facets(site, asked, result)),
-        chosen=_chosen(asked),
+        chosen=chosen,
         counted_hits=len(result.hits),
         next_page=address_of(asked, offset=asked.offset + PAGE) if len(result.hits) > PAGE else None,
         previous_page=address_of(asked, offset=max(0, asked.offset - PAGE)),
@@ -180,19 +187,6 @@ def address_of(asked: Query, *, text: str | None = None, bases: Iterable[str] | 
     pairs += [("base", base) for base in chosen]
     pairs += [("offset", offset)] if offset else []
     return f"/?{urlencode(pairs)}"
-
-
-def _chosen(asked: Query) -> list[tuple[str, str]]:
-    """Return the filters of a query, each with the address of the same query without it."""
-    words = asked.text.split()
-    filters = [
-        (word, " ".join(words[:at] + words[at + 1 :])) for at, word in enumerate(words) if _FILTER_WORD.fullmatch(word)
-    ]
-    chosen = [(word, address_of(asked, text=rest)) for word, rest in filters]
-    return chosen + [
-        (f"in {base}", address_of(asked, bases=[other for other in asked.bases if other != base]))
-        for base in asked.bases
-    ]
 
 
 def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[str, list[Facet]]]:

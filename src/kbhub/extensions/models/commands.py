@@ -74,7 +74,15 @@ def rerank(
         raise UsageError("Nothing to rerank. Usage: kbhub dev rerank QUERY FILE…")
     settings = hub.config().settings
     wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
-    passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
+    passages, limit, terms = list[str](), settings.limits.file_bytes, parse_query(query).terms
+    for file in files:
+        try:
+            text, _ = decode(read_regular(file, limit))
+        except OSError as error:
+            large = f"it is larger than {limit} bytes (`limits.fileBytes`)"
+            why = large if error.errno == errno.EFBIG else error.strerror
+            raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
+        passages.append(excerpt(text, terms, PASSAGE_CHARACTERS)[0])
     found = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
     if not found.grades and found.fault:
         raise found.fault
@@ -92,16 +100,6 @@ def rerank(
         lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in grades)),
         notes=(note,) if result.note else (),
     )
-
-
-def _passage(file: Path, query: str, limit: int) -> str:
-    """Return the part of a file to be judged."""
-    try:
-        text, _ = decode(read_regular(file, limit))
-    except OSError as error:
-        why = f"it is larger than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
-        raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
-    return excerpt(text, parse_query(query).terms, PASSAGE_CHARACTERS)[0]
 
 
 def _name(file: Path) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -26,7 +27,6 @@ from kbhub.server.daemon.protocol import (
     DaemonFolder,
     DaemonLink,
     DaemonRecord,
-    Lock,
     Refused,
     dial,
     greet,
@@ -130,7 +130,7 @@ def _started(
 ) -> T:
     """Poll until something is `there`, which is told whether this process may start it; start a daemon if need be."""
     end = time.monotonic() + START_SECONDS
-    lock: Lock | None = None
+    lock: FileIO | None = None
     child: Popen[bytes] | None = None
     try:
         folder.make()
@@ -153,7 +153,7 @@ def _started(
         raise DaemonUnavailable(str(error)) from error
     finally:
         if lock:
-            lock.release()
+            lock.close()
 
 
 def greeted(folder: DaemonFolder, hello: Mapping[str, Any], *, starting: bool = False) -> DaemonLink | None:

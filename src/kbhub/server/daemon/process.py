@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
+from io import FileIO
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -45,7 +46,6 @@ from kbhub.server.daemon.protocol import (
     ConnectOptions,
     DaemonFolder,
     DaemonRecord,
-    Lock,
     note_name,
     process_mark,
     read_record,
@@ -241,7 +241,7 @@ class Daemon:
 def run(
     start: Start,
     folder: DaemonFolder,
-    lock: Lock,
+    lock: FileIO,
     ready: Callable[[str | None], None] = lambda _: None,
 ) -> NoReturn:
     """Run the daemon, as `Daemon.run`, then end the process; the held lock proves that there is no other one."""
@@ -276,7 +276,7 @@ def run(
     logging.shutdown()
     with suppress(OSError):
         sys.stderr.flush()
-    lock.release()
+    lock.close()
     os._exit(0)  # as for standard streams: threads blocked on files would delay the end
 
 

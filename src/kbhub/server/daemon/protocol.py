@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,38 +32,26 @@ else:
     import fcntl
 
 
-class Lock:
-    """A held lock on an open file descriptor."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def release(self) -> None:
-        """Release the lock, as the end of the process would."""
-        os.close(self._descriptor)
-
-
-def try_lock(path: Path) -> Lock | None:
-    """Take a lock without waiting; None if it is held. Its file is created if missing and never removed."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+def try_lock(path: Path) -> FileIO | None:
+    """Take a lock without waiting; None if it is held. The file, which is never removed, holds it while it is open."""
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", 0)
     try:
         if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(descriptor)
+        file.close()
         return None
-    return Lock(descriptor)
+    return file
 
 
 def is_held(path: Path) -> bool:
     """Return whether a lock is held."""
     if not path.exists():
         return False
-    lock = try_lock(path)
-    if lock:
-        lock.release()
+    if lock := try_lock(path):
+        lock.close()
     return lock is None
 
 
