@@ -239,10 +239,7 @@ class Daemon:
 
 
 def run(
-    start: Start,
-    folder: DaemonFolder,
-    lock: FileIO,
-    ready: Callable[[str | None], None] = lambda _: None,
+    start: Start, folder: DaemonFolder, lock: FileIO, ready: Callable[[str | None], None] = lambda _: None
 ) -> NoReturn:
     """Run the daemon, as `Daemon.run`, then end the process; the held lock proves that there is no other one."""
     os.umask(0o077)
@@ -327,11 +324,7 @@ class Connections:
     """The clients on the wire; `dismissed` is called with why the daemon is to end: `user` or `upgrade`."""
 
     def __init__(
-        self,
-        token: str,
-        shared: SharedState,
-        status: Callable[[], dict[str, Any]],
-        dismissed: Callable[[str], None],
+        self, token: str, shared: SharedState, status: Callable[[], dict[str, Any]], dismissed: Callable[[str], None]
     ) -> None:
         self._token, self._shared, self._status, self._dismissed = token, shared, status, dismissed
         self._open: set[Peer] = set()
