@@ -192,13 +192,11 @@ MOST_SUBJECTS = 3
 """Maximum of memories and documents per tool call; the rest come with the next call on the file."""
 
 STANDING = frozenset(("convention", "conventions", "pitfall", "pitfalls", "preference", "preferences", "standing"))
-"""Tags that mark a memory as one to begin a session with."""
 
 STRONG = 0.75
 """Strength from which a memory is one without a mark: read or confirmed again and again, and lately."""
 
 PROMPT_WORDS = 120
-"""Words of a prompt that are searched for; more are a paste."""
 
 LEAST_WORDS = 2
 """Words that a prompt must have to be about something: `yes`, `go on` and `/clear` are about nothing."""
@@ -232,7 +230,6 @@ class Delivery:
 
     text: str
     refs: tuple[str, ...]
-    """Refs in its `read` calls."""
     tokens: int
 
 

@@ -20,7 +20,6 @@ from kbhub.documents.shown_text import bare, one_line
 from kbhub.values import struct
 
 EventName = Literal["session-start", "subagent-start", "prompt", "tool", "compact", "stop", "session-end"]
-"""What happened, by one name for all clients."""
 
 EVENTS: tuple[EventName, ...] = get_args(EventName)
 
@@ -70,7 +69,6 @@ class Event:
     """The client's own name of the event, which the answer repeats."""
     prompt: str = ""
     paths: tuple[str, ...] = ()
-    """Files that a tool works on, as written."""
     text: str = ""
     """The text of a change, in which a symbol may be named; empty if the tool works on all of a file."""
     transcript: str = ""
@@ -100,7 +98,6 @@ CLIENT_EVENTS: dict[HookClient, dict[EventName, str]] = {
     },
     "opencode": _CLAUDE,
 }
-"""Client → its own names of the events."""
 
 
 def event_of(name: EventName, client: HookClient, data: object) -> Event | None:

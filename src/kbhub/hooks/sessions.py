@@ -71,7 +71,6 @@ class SessionLog:
     kept: tuple[str, ...] = ()
     """What its last compaction is to leave of it, until that was said."""
     proposed: frozenset[str] = frozenset()
-    """Ids of what it proposed."""
 
     def add(self, event: str, at: float, **what: Any) -> None:
         """Note an event with fields of `_lines`; ignored if it cannot be written."""

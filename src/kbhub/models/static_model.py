@@ -51,10 +51,8 @@ _UNITS = rf"[{_HAN_KANA}]+|[{_THAI}]+|{_LETTERS}+(?:[\u0900-\u0963]{_LETTERS}*)*
 queries are ASCII."""
 
 LONGEST_THAI = 12
-"""Letters of the longest Thai word that is looked for in a run."""
 
 _ACCENTED = "[\u0370-\u03ff\u0600-\u06ff\u1f00-\u1fff]+"
-"""Greek and Arabic, whose marks come and go."""
 
 _SPELLINGS = str.maketrans("ςىة", "σيه", "ـ")
 
@@ -272,7 +270,6 @@ class StaticModel:
     """Token → row; None if they are the same."""
     unk_token_id: int | None
     lexicon: Lexicon | None = None
-    """Only the packaged model has one."""
 
 
 def load_model(source: str) -> StaticModel:

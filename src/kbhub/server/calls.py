@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -19,7 +20,7 @@ from kbhub.frozen import Model
 from kbhub.render.bases import nothing_here
 from kbhub.render.report import ANSWER_BYTES, LINE_BYTES, Report, model_answer
 from kbhub.render.terminal import warnings_text
-from kbhub.server.client import RootsQuestion, TrustQuestion
+from kbhub.server.client import RootsQuestion, confirm
 from kbhub.sync import base_suggestions
 from kbhub.sync.background import Background, embed_ahead
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
@@ -44,6 +45,9 @@ FRESHEN_SECONDS = 0.5
 
 FIRST_ANSWER_SECONDS = 2.0
 """How long a search still waits for a first index if those before it have waited for `FIRST_INDEX_SECONDS`."""
+
+SHOWN_BYTES = 300
+"""Most UTF-8 bytes shown of a path; one from a repository may be as long as it likes."""
 
 PROGRESS_SECONDS = 0.25
 
@@ -71,7 +75,8 @@ class Calls:
             lambda every, most: maintain(hub, at_most_every=every, seconds=most).ran,
             lambda go_on: hub.transformer() is None or embed_ahead(hub, hub.discovery().bases, go_on),
         )
-        self.roots, self.trust = RootsQuestion(), TrustQuestion()
+        self.roots = RootsQuestion()
+        self._asked_to_trust: tuple[Path, Path] | None = None
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
         self._warned: set[Problem] = set()
@@ -136,11 +141,29 @@ class Calls:
         return None
 
     async def ask_trust(self, context: Context[None, Any]) -> InputRequiredResult | None:
-        """Ask the user about a pointer that leads out of the project, where the client can ask."""
+        """Ask whether the project's pointer may lead out of it: once a connection, and never after a no."""
         if (wanted := (await self.state())[1].untrusted) is None:
             return None
-        if needs := await self.trust.ask(context, self.hub, wanted):
-            return needs
+        # The answer comes with the question's state, and is of no use for another pointer or place.
+        key = f"trust {wanted[0]} {wanted[1]}"
+        if wanted != self._asked_to_trust or context.request_state == key:
+            self._asked_to_trust = wanted
+            pointer, target = (one_line(str(path), SHOWN_BYTES) for path in wanted)
+            question = (
+                f"{pointer}, which came with the project, says that the project's knowledge is in {target}, outside "
+                "the project. Allow kbhub to read and index that folder? Only allow it if you know the folder."
+            )
+            reply = await confirm(context, key, question)
+            if isinstance(reply, InputRequiredResult):
+                return reply
+            if reply in ("accept", "decline"):
+
+                def keep() -> None:
+                    # What was shown is allowed, not what the pointer says by now.
+                    self.hub.trust.add(*wanted, use="knowledge" if reply == "accept" else "refused")
+                    self.hub.rediscover()
+
+                await run_sync(keep)
         await self.run(self.announcer.look)
         return None
 

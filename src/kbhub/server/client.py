@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from operator import methodcaller
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
@@ -22,7 +21,6 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChang
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
-from kbhub.documents.shown_text import one_line
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.index import catalogue
 from kbhub.server.definitions import offered
@@ -96,9 +94,6 @@ def view_for(
 ANSWER_SECONDS = 50.0
 """How long a call waits for the user: several clients give up on it after 60 seconds."""
 
-PATH_BYTES = 300
-"""Most UTF-8 bytes shown of a path; one from a repository may be as long as it likes."""
-
 Reply = Literal["accept", "decline", "cancel"]
 
 Answer = TypeVar("Answer", bound=types.Result)
@@ -133,41 +128,6 @@ async def confirm(context: Context[Any, Any], key: str, question: str) -> Reply 
     request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_CHOICE))
     answer = await answer_of(context, key, request, types.ElicitResult, ANSWER_SECONDS)
     return answer.action if isinstance(answer, types.ElicitResult) else answer or "cancel"
-
-
-class TrustQuestion:
-    """The question whether the project's pointer may lead out of it: asked once a connection, never after a no."""
-
-    def __init__(self) -> None:
-        self._asked: tuple[Path, Path] | None = None
-
-    async def ask(
-        self, context: Context[Any, Any], hub: Hub, wanted: tuple[Path, Path]
-    ) -> types.InputRequiredResult | None:
-        """Ask unless that was done, and store the answer; as `answer_of` if the client is to call again."""
-        # The answer comes with the question's state, and is of no use for another pointer or place.
-        key = f"trust {wanted[0]} {wanted[1]}"
-        if wanted == self._asked and context.request_state != key:
-            return None
-        self._asked = wanted
-        pointer, target = (one_line(str(path), PATH_BYTES) for path in wanted)
-        reply = await confirm(
-            context,
-            key,
-            f"{pointer}, which came with the project, says that the project's knowledge is in {target}, outside "
-            "the project. Allow kbhub to read and index that folder? Only allow it if you know the folder.",
-        )
-        if isinstance(reply, types.InputRequiredResult):
-            return reply
-        if reply in ("accept", "decline"):
-            await run_sync(_keep, hub, wanted, reply == "accept")
-        return None
-
-
-def _keep(hub: Hub, wanted: tuple[Path, Path], allowed: bool) -> None:
-    # What was shown is allowed, not what the pointer says by now.
-    hub.trust.add(*wanted, use="knowledge" if allowed else "refused")
-    hub.rediscover()
 
 
 ROOTS_SECONDS = 2.0

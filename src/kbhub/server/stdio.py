@@ -118,7 +118,6 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str | None
 
     async def run() -> None:
         closed = anyio.Event()
-        """Set when the calls are over and the lifespan has ended."""
         async with anyio.create_task_group() as group:
             if sys.platform != "win32":
                 group.start_soon(_end_on_signal, group.cancel_scope, closed)
@@ -270,25 +269,24 @@ async def _hear(
 
 
 async def _say(sent: Any, client: Transport, conversation: anyio.CancelScope, calls: _Calls) -> None:
+    async def end_if_unheard() -> None:
+        """End a conversation with a client that is gone and does not read."""
+        while True:
+            await anyio.sleep(LAST_WORDS_SECONDS)
+            if client.gone():
+                log.info("The client is gone, and does not read the remaining messages.")
+                conversation.cancel()
+
     async with sent:
         async for item in sent:
             line = item if isinstance(item, bytes) else _line(item.message)
             if not client.say_at_once(line):  # a thread and two tasks cost half a millisecond of two busy cores
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_end_if_unheard, client, conversation)
+                    group.start_soon(end_if_unheard)
                     await client.say(line)
                     group.cancel_scope.cancel()
             if not isinstance(item, bytes):
                 calls.said(item.message)
-
-
-async def _end_if_unheard(client: Transport, conversation: anyio.CancelScope) -> None:
-    """End a conversation with a client that is gone and does not read."""
-    while True:
-        await anyio.sleep(LAST_WORDS_SECONDS)
-        if client.gone():
-            log.info("The client is gone, and does not read the remaining messages.")
-            conversation.cancel()
 
 
 def _message(message: dict[str, Any]) -> types.JSONRPCMessage | None:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECRET_BYTES = 24
-"""Random bytes of the token, and of the session."""
 
 TOKEN = "token"  # noqa: S105 - its name
-"""Parameter of the address that `kbhub ui` opens."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "

@@ -51,7 +51,6 @@ EDITORS: Mapping[Editor, str] = {
     "sublime": "subl://open?url=file://{path}&line={line}",
     "obsidian": "obsidian://open?path={path}",
 }
-"""Name of an editor → the address by which its maker says to open a file."""
 
 
 def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
@@ -108,7 +107,6 @@ class Entry:
     name: str
     address: str
     count: int = 0
-    """Documents below a folder."""
     row: DocumentRow | None = None
     date: str | None = None
 

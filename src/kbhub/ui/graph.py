@@ -81,9 +81,7 @@ class Chosen:
     color: str
     """`folder` or `tag`."""
     near: bool
-    """Whether documents near in meaning are joined, too."""
     orphans: bool
-    """Whether documents without links are drawn."""
 
 
 def graph_page(request: Request) -> Response:

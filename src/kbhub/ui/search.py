@@ -50,10 +50,8 @@ FACETED = 20
 SHOWN_TAGS = 12
 
 TYPED = (("type", "Type"), ("status", "Status"))
-"""Keys of front matter that narrow a search, and what they are called."""
 
 AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y", "last year", 365))
-"""Filter, label and days of each age."""
 
 STARTED = 8
 

@@ -97,7 +97,6 @@ PAGES = (
     ("/gaps", "Not answered", "u"),
     ("/health", "Health", "h"),
 )
-"""Address, name and key after `g` of each page."""
 
 
 class Site:

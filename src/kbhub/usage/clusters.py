@@ -30,9 +30,8 @@ class Cluster:
     members: tuple[Distinct, ...]
     """Most frequent first."""
     center: Distinct
-    """The query nearest to all of them."""
     vector: NDArray[np.float32]
-    """Vector of the center, shape (dimensions,)."""
+    """Of the center, shape (dimensions,)."""
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -158,7 +158,6 @@ SHARES = ((3, 0.75), (10, 0.6))
 """(last rank, share of the retrieval in the blended score); the grade has the rest."""
 
 LATER_SHARE = 0.4
-"""The same for later ranks."""
 
 PART = "rerank"
 

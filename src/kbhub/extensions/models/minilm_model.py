@@ -66,7 +66,7 @@ class MiniLMModel:
         """
         vectors = np.zeros((len(texts), self._dimensions), np.float32)
         for row, text in enumerate(texts):
-            tokens, known = self._read(text)
+            tokens, known = self.read(text)
             if not known:
                 continue
             ids = np.array([tokens], np.int64)
@@ -79,12 +79,8 @@ class MiniLMModel:
             vectors[row] = mean / (float(np.linalg.norm(mean)) or 1.0)
         return vectors
 
-    def tokens(self, text: str) -> list[int]:
-        """Return the token ids of a text in BERT's vocabulary, with [CLS] and [SEP], truncated."""
-        return self._read(text)[0]
-
-    def _read(self, text: str) -> tuple[list[int], bool]:
-        """Return tokens of a text, and whether the model knows enough of them."""
+    def read(self, text: str) -> tuple[list[int], bool]:
+        """Return a text's tokens in BERT's vocabulary, truncated, and whether the model knows enough of them."""
         valid = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no UTF-8
         packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: self._tokens - 2]
         meaningful = sum(token in self._meaning for token in packaged)

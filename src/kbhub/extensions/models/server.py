@@ -33,7 +33,6 @@ TOO_LONG = (
     "too large to process",  # llama.cpp
     "maximum model length",  # vLLM
 )
-"""Substrings of error messages about a text that is too long for the model."""
 
 T = TypeVar("T")
 

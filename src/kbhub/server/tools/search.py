@@ -149,7 +149,6 @@ WORDINGS_SECONDS = 12.0
 """The same for other wordings, which are a line each; an answer may follow within the same call."""
 
 REASON_BYTES = 200
-"""Most UTF-8 bytes shown of a client's reason."""
 
 SAMPLING = "The client offers its model (sampling)."
 NO_SAMPLING = "The client offers no model (sampling)."
