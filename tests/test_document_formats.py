@@ -221,10 +221,10 @@ def test_a_file_of_a_gigabyte_is_not_read_and_text_alone_starts_no_process(envir
 @pytest.fixture
 def without_extras(monkeypatch):
     """A machine that has kbhub alone."""
-    kbhub.workspace.formats._is_installed.cache_clear()
+    kbhub.workspace.formats.lacks_extra.cache_clear()
     monkeypatch.setattr(kbhub.workspace.formats, "find_spec", lambda name: None)
     yield
-    kbhub.workspace.formats._is_installed.cache_clear()
+    kbhub.workspace.formats.lacks_extra.cache_clear()
 
 
 def test_without_the_extra_office_files_are_passed_over(environment, without_extras, parsed_here):

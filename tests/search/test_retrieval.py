@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corpus import EMBEDDER, make_index, ranking_of, sentences
 from kbhub.index.query.parser import parse_query
 from kbhub.search import retrieval
-from kbhub.search.plan import Candidate, SignalPart
+from kbhub.search.plan import Candidate
 from kbhub.search.retrieval import (
     MOST_SEMANTIC_SHARE,
     SEMANTIC_SHARE,
@@ -189,7 +189,7 @@ def test_a_chunk_without_a_vector_is_judged_by_its_words():
 
 
 def test_factors_multiply_and_a_factor_of_one_is_not_told():
-    one = Candidate((0, 1), 1, (SignalPart("keyword", 3.0, 0.5, 1),))
+    one = Candidate((0, 1), 1, score=0.5)
     one.multiply("recency", 1.0)
     one.multiply("weight", 0.5)
 

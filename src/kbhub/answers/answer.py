@@ -13,32 +13,21 @@ from kbhub.search.judge import STRONG, WEAK
 from kbhub.search.plan import WeightedTerm
 from kbhub.types import Skipped, Verdict
 
-WORD_LETTERS = 5
-"""Letters of an ASCII word per token: common words of any length are one token, rare ones are split."""
-
-NUMBER_DIGITS = 3
-"""Digits per token, as most tokenizers group them."""
-
-RUN_MARKS = 4
-"""Equal marks in a row (`----`, spaces of an indentation) per token."""
-
-OTHER_LETTERS = 2
-"""Letters per token in non-ASCII scripts with spaces."""
-
 _PIECE = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<number>[0-9]+)|(?P<indent>[ \t]{2,})|(?P<space>[ \t])|(?P<run>([^\w\s])\6*)"
     "|(?P<dense>[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+)"
     r"|(?P<other>\w+)|(?P<rest>\s)"
 )
 _SIZES = {
-    "word": WORD_LETTERS,
-    "number": NUMBER_DIGITS,
-    "indent": RUN_MARKS,
-    "run": RUN_MARKS,
+    "word": 5,  # common ASCII words of any length are one token, rare ones are split
+    "number": 3,  # as most tokenizers group digits
+    "indent": 4,
+    "run": 4,  # of equal marks (`----`)
     "dense": 1,  # scripts without spaces, and Hangul
-    "other": OTHER_LETTERS,
+    "other": 2,  # other scripts
     "rest": 1,
 }
+"""Kind of a piece → its characters per token."""
 
 
 Writer = Literal["sampling", "ollama", "extractive", "none"]

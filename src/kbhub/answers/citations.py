@@ -221,10 +221,9 @@ OVERLAP_DIGITS = 2
 
 
 def cleaned(text: str, passages: Sequence[Passage]) -> str:
-    """Return the answer in a model's text.
+    """Return the answer in a model's text; empty for JSON, or a repetition of the prompt.
 
     Removes a fence around all of it, a list of sources, images, tags, and links and addresses that are in no passage.
-    Returns an empty text for JSON, or a repetition of the prompt, in place of an answer.
     """
     if wrapped := _WRAPPED.fullmatch(text):
         text = wrapped["text"]
@@ -297,10 +296,7 @@ class Checked:
 
 
 def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | None:
-    """Return what a check against the sent passages leaves of a model's text, or None if too little has citations.
-
-    `max_tokens` is the length asked for.
-    """
+    """Return what a check against the sent passages leaves of a model's text, or None if too little has citations."""
     known = {passage.number: passage for passage in passages}
     text = seen(without_thinking(text))
     text = cleaned(text[: LENGTH_FACTOR * max_tokens * LETTERS_PER_TOKEN], passages)
@@ -348,10 +344,7 @@ def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
 
 
 def supports(claim: str, passages: Iterable[Passage]) -> list[Support]:
-    """Find, in each passage that a sentence cites, the part that shares most words with it.
-
-    The sentence comes without citations.
-    """
+    """Find, in each passage that a sentence, here without citations, cites, the part that shares most words with it."""
     words = content_stems(claim)
     support = []
     for passage in passages:
@@ -377,13 +370,12 @@ class _Read:
     """A sentence and its citations."""
 
     text: str
-    """Text without the final citations; valid ones inside the sentence stay."""
+    """Without the final citations; valid ones inside the sentence stay."""
     claim: str
-    """Text without any citations."""
+    """Without any citations."""
     last: tuple[int, ...]
-    """Numbers to cite at the end."""
+    """Numbers to cite at the end; `within`, those inside the sentence."""
     within: tuple[int, ...] = ()
-    """Numbers cited inside the sentence."""
 
     @property
     def cited(self) -> tuple[int, ...]:
@@ -403,8 +395,10 @@ class _Checker:
 
         A citation followed by other words is part of the sentence ("as [2] says, …") and stays where it is.
         """
-        text = part.text
-        end = _last_word(text) if part.kind == "sentence" else 0
+        text, end = part.text, 0
+        if part.kind == "sentence":
+            bare = MARK.sub(lambda mark: " " * len(mark.group()), text)
+            end = next((at for at in range(len(bare) - 1, -1, -1) if bare[at].isalnum()), 0)  # the last letter
         code = code_spans(text)
         last, within = dict[int, None](), dict[int, None]()
         shown, claim, at = "", "", 0
@@ -429,12 +423,6 @@ class _Checker:
 def marks_of(cited: Iterable[int]) -> str:
     """Format citations."""
     return "".join(f"[{number}]" for number in cited)
-
-
-def _last_word(text: str) -> int:
-    """Return the index of the last letter that is not part of a citation."""
-    bare = MARK.sub(lambda mark: " " * len(mark.group()), text)
-    return next((at for at in range(len(bare) - 1, -1, -1) if bare[at].isalnum()), 0)
 
 
 def _neighbouring(checker: _Checker, parts: Sequence[Unit], at: int) -> tuple[int, ...]:

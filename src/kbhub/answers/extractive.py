@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -141,10 +142,7 @@ def label_tokens(one: Choice, chosen: Sequence[Choice]) -> int:
 
 
 def filled(chosen: Sequence[Choice], choices: Iterable[Choice], room: int) -> list[Choice]:
-    """Add short gaps between chosen sentences of a paragraph, and sort everything for the text.
-
-    `room` is in estimated tokens.
-    """
+    """Add short gaps between chosen sentences of a paragraph, as far as they fit, and sort everything for the text."""
     every = list(chosen)
     paragraphs: dict[tuple[int, int], list[Choice]] = {}
     for choice in choices:
@@ -161,10 +159,7 @@ def filled(chosen: Sequence[Choice], choices: Iterable[Choice], room: int) -> li
 
 
 def without_promises(chosen: Sequence[Choice]) -> list[Choice]:
-    """Leave out announcements ("the following:") of parts that were not chosen, unless nothing would be left.
-
-    The parts must be in order.
-    """
+    """Leave out announcements ("the following:") of parts, in order, that were not chosen, unless nothing is left."""
     kept = []
     for choice, following in zip_longest(chosen, chosen[1:]):
         fulfilled = following and following.passage.number == choice.passage.number and following.at == choice.at + 1
@@ -178,7 +173,7 @@ def in_order(chosen: Sequence[Choice]) -> list[Choice]:
     groups: list[list[Passage]] = []
     passages = {choice.passage.number: choice.passage for choice in chosen}
     for passage in sorted(passages.values(), key=lambda passage: passage.number):
-        near = [group for group in groups if any(_follow(passage, other) for other in group)]
+        near = [group for group in groups if any(_adjacent(passage, other) for other in group)]
         if near:
             near[0] += [passage, *(other for group in near[1:] for other in group)]
             groups = [group for group in groups if group not in near[1:]]
@@ -205,7 +200,7 @@ def told(chosen: Sequence[Choice]) -> str:
     return composed(parts)
 
 
-def _follow(passage: Passage, other: Passage) -> bool:
+def _adjacent(passage: Passage, other: Passage) -> bool:
     """Return whether two passages are adjacent in their document."""
     first, second = sorted((passage, other), key=lambda passage: passage.start_line)
     return passage.docid == other.docid and 0 < second.start_line - first.end_line <= ADJACENT_LINES
@@ -227,22 +222,15 @@ def _marked(choice: Choice, before: Choice | None) -> str:
 
 
 def extract(prepared: Prepared, embedder: Embedder | None) -> Checked | None:
-    """Compose an answer from sentences of the passages, within the requested tokens, or None if there is no sentence.
-
-    Without an embedder, only words are compared.
-    """
+    """Compose an answer from sentences of the passages, within the requested tokens; None if there is no sentence."""
     choices = _choices(prepared, embedder)
     chosen, room = _chosen(choices, prepared.weights, prepared.options.max_tokens)
     if not chosen:
         return None
     chosen = without_promises(filled(chosen, choices, room))
-    support = tuple(
-        Support(
-            number=part.passage.number, claim=part.unit.text, quote=part.unit.text, line=part.unit.line, overlap=1.0
-        )
-        for part in chosen
-    )
-    return Checked(told(chosen), support)
+    quotes = [(part.passage.number, part.unit) for part in chosen]
+    support = [Support(number=at, claim=one.text, quote=one.text, line=one.line, overlap=1.0) for at, one in quotes]
+    return Checked(told(chosen), tuple(support))
 
 
 def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
@@ -277,21 +265,14 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
 
 def plain(unit: Unit) -> Unit | None:
     """Return a part without HTML tags and images, or None if nothing is left of it."""
-    text = unit.text if unit.kind == "block" and not is_item(unit.text.split("\n", 1)[0]) else _untagged(unit.text)
+    text = unit.text
+    if (unit.kind != "block" or is_item(text.split("\n", 1)[0])) and any(mark in text for mark in ("<", "](", "![")):
+        parts = re.split(r"(`+[^`]*`+)", text)  # in code, `<name>` is a placeholder
+        bare = (part if at % 2 else _TAG.sub("", _IMAGE.sub("", _IMAGE.sub("", part))) for at, part in enumerate(parts))
+        text = "".join(bare).strip("\n").rstrip()
     if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
         return None
-    if not any(map(str.isalnum, text)):
-        return None
-    return replace(unit, text=text)
-
-
-def _untagged(text: str) -> str:
-    """Remove tags and images outside code, where `<name>` is a placeholder."""
-    if "<" not in text and "](" not in text and "![" not in text:
-        return text
-    parts = re.split(r"(`+[^`]*`+)", text)
-    bare = (part if at % 2 else _TAG.sub("", _IMAGE.sub("", _IMAGE.sub("", part))) for at, part in enumerate(parts))
-    return "".join(bare).strip("\n").rstrip()
+    return replace(unit, text=text) if any(map(str.isalnum, text)) else None
 
 
 def _fitted(unit: Unit, room: int) -> Unit:
@@ -309,13 +290,11 @@ def _fitted(unit: Unit, room: int) -> Unit:
 
 def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:
     """Return the cosine of each text to the question, or nothing without a working embedder."""
-    if embedder is None or not texts:
-        return []
-    try:
-        vectors = embedder.embed([question, *texts])
-    except EmbedderError:
-        return []
-    cosines: list[float] = (vectors[1:] @ vectors[0]).tolist()
+    cosines: list[float] = []
+    with suppress(EmbedderError):
+        if embedder and texts:
+            vectors = embedder.embed([question, *texts])
+            cosines = (vectors[1:] @ vectors[0]).tolist()
     return cosines
 
 
@@ -336,7 +315,7 @@ def _chosen(choices: Sequence[Choice], weights: Sequence[WeightedTerm], room: in
         room -= size
         covered |= best.own
         chosen.append(best)
-        left = [choice for choice in left if not _same_words(choice, best)]
+        left = [one for one in left if len(one.own & best.own) < max(1, SAME_SHARE * len(one.own | best.own))]
     return chosen, room
 
 
@@ -354,8 +333,3 @@ def _share(weight: WeightedTerm, choice: Choice, covered: set[str]) -> float:
         for stem in weight.stems
     )
     return share / len(weight.stems) if weight.stems else 0.0
-
-
-def _same_words(choice: Choice, other: Choice) -> bool:
-    common = len(choice.own & other.own)
-    return bool(common) and common >= SAME_SHARE * len(choice.own | other.own)

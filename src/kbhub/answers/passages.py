@@ -15,7 +15,7 @@ from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
-from kbhub.reading.reports import Neighbour
+from kbhub.reading.reports import EdgeKind, Neighbour
 from kbhub.search.evidence import QueryTerms, same_text
 from kbhub.search.plan import Evidence, OpenBase, standings_of
 from kbhub.types import Document, Hit, SearchResult
@@ -34,17 +34,15 @@ TABLE_HEADER_LINES = 2
 
 @struct
 class PassageSpan:
-    """Consecutive lines of a document."""
+    """Consecutive lines of a document, both 1-based and inclusive."""
 
     start_line: int
-    """1-based, inclusive."""
     end_line: int
-    """1-based, inclusive."""
     text: str
     in_code: bool = False
     """Whether it starts inside a code block."""
     table_header: str = ""
-    """Header of the table in which it starts."""
+    """Of the table in which it starts."""
 
 
 Part = PassageSpan | Passage
@@ -59,10 +57,7 @@ class Texts:
         self._documents: dict[str, Document | None] = {}
 
     def document(self, docid: str, path: str) -> Document | None:
-        """Return a document by its short docid, or None if it is gone since it was indexed.
-
-        The suffix of the path tells its format.
-        """
+        """Return a document by its short docid, in the format of the path, or None if it is gone."""
         if docid not in self._documents:
             readings = read(self._hub, [docid], ReadOptions(answer_bytes=sys.maxsize)).readings
             text = readings[0].text if readings else None
@@ -108,10 +103,7 @@ def _within(document: Document | None, line: int) -> bool:
 
 
 def shortened(part: Part, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> Part:
-    """Cut a part to whole lines that fit, starting at a given line if it does not fit whole.
-
-    `room` is in estimated tokens; `document` is None if it is gone.
-    """
+    """Cut a part to whole lines that fit in estimated tokens, starting at a given line if it does not fit whole."""
     if estimated_tokens(part.text) <= room:
         return part
     lines = part.text.split("\n")
@@ -204,10 +196,7 @@ SECTION_SHARE = 0.5
 
 
 def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
-    """Choose the passages for an answer: direct hits, then their neighbours, then weaker hits.
-
-    The result must hold the `SEARCHED_HITS` best chunks.
-    """
+    """Choose the passages for an answer from the `SEARCHED_HITS` best: direct hits, their neighbours, weaker hits."""
     texts, kept = Texts(hub), ChosenSpans()
     strong, weak = by_strength(result, options)
 
@@ -235,10 +224,7 @@ def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
 
 
 def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
-    """Shorten the first of the nearest passages.
-
-    `line` begins the part nearest to the question; None means the hit's excerpt.
-    """
+    """Shorten the first of the nearest passages, from a line or, if that is None, from the hit's excerpt."""
     texts = Texts(hub)
     short = []
     for passage, hit in zip(found[:1], result.hits, strict=False):
@@ -251,33 +237,23 @@ def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int
 def neighbours(
     hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: ChosenSpans
 ) -> Iterator[Passage]:
-    """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning.
-
-    `kept` holds the parts chosen so far.
-    """
+    """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning."""
     seen = {passage.docid for passage in direct}
     best = {hit.docid: hit for hit in reversed(result.hits)}
     candidates: list[tuple[float, Passage, Neighbour]] = []
+    kinds: tuple[EdgeKind, ...] = ("link", "backlink", "related")
     for passage in direct[:EXPANDED]:
-        for neighbour in _linked(hub, passage):
-            if neighbour.docid in seen or neighbour.base not in result.searched:
-                continue
-            seen.add(neighbour.docid)
-            score = best[neighbour.docid].score if neighbour.docid in best else 0.0
-            candidates.append((score, passage, neighbour))
+        with suppress(DocumentNotFound):  # deleted since the search
+            for neighbour in related(hub, passage.docid, hops=1, kinds=kinds, limit=NEIGHBOURS_LOOKED_AT).neighbours:
+                if neighbour.docid not in seen and neighbour.base in result.searched:
+                    seen.add(neighbour.docid)
+                    score = best[neighbour.docid].score if neighbour.docid in best else 0.0
+                    candidates.append((score, passage, neighbour))
     linked = (
         _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
         for _, passage, neighbour in sorted(candidates, key=lambda entry: -entry[0])
     )
     yield from islice((one for one in linked if one and kept.takes(one)), NEIGHBOURS)
-
-
-def _linked(hub: Hub, passage: Passage) -> tuple[Neighbour, ...]:
-    try:
-        result = related(hub, passage.docid, hops=1, kinds=("link", "backlink", "related"), limit=NEIGHBOURS_LOOKED_AT)
-    except DocumentNotFound:  # deleted since the search
-        return ()
-    return result.neighbours
 
 
 def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
@@ -293,20 +269,13 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
     start, end = lines or (document.body + 1, len(document.lines))
     if (whole := lines_of(document, start, end)) is None:
         return None
-    part, standing = shortened(whole, start, document), _standing(hub, neighbour.base, path)
-    return passage_of(neighbour, part, "related", reason, score=None, **standing)
-
-
-def _standing(hub: Hub, name: str, path: str) -> dict[str, Any]:
-    """Return the fields of a passage that say whether its document may still be relied on."""
-    base = hub.select([name])[0]
-    index = hub.index(base)
-    with suppress(IndexUnavailable), index.snapshot():
+    base, more = hub.select([neighbour.base])[0], dict[str, Any]()
+    with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
         if row := index.document(path):
             opened = OpenBase(base, index, comparable=False)
             standing = standings_of(hub, opened, [row], hub.options.clock())[row.id]
-            return {"outdated": standing.outdated, "rejected": standing.rejected, "trust": standing.trust}
-    return {}
+            more = {"outdated": standing.outdated, "rejected": standing.rejected, "trust": standing.trust}
+    return passage_of(neighbour, shortened(whole, start, document), "related", reason, score=None, **more)
 
 
 def frame_tokens(one: Passage | Hit) -> int:
@@ -329,8 +298,7 @@ def fitting(passages: Sequence[Passage], room: int) -> tuple[int, ...]:
 def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> tuple[Passage, ...]:
     """Choose passages for a budget in estimated tokens of the whole answer: whole sections if they fit, best first.
 
-    Duplicates are left out. Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the
-    lines that do.
+    Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the lines that do.
     """
     packing = _Packing(hub, budget - HEAD_TOKENS - estimated_tokens(result.query))
     strong, weak = by_strength(result, options)

@@ -86,10 +86,7 @@ class ModelText:
 
 
 def finish_written(prepared: Prepared, written: ModelText, why: Sequence[str]) -> Answer | str:
-    """Build an answer from a model's text, or return why the text is unusable.
-
-    `why` gives the reasons for this writer.
-    """
+    """Build an answer from a model's text, with the reasons for this writer, or return why the text is unusable."""
     if says_no_answer(written.text):
         return _answer(prepared, "not_answered", NOT_ANSWERED_TEXT, written.by, why, model=written.model)
     sent = [passage for passage in prepared.passages if passage.number in prepared.sent]
@@ -110,10 +107,7 @@ def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
 
 
 def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
-    """Build an answer from sentences of the passages, or of passages alone if they have no sentence.
-
-    `why` gives the reasons why no model wrote it.
-    """
+    """Build an answer from sentences of the passages, or of passages alone if they have no sentence."""
     uncertain = prepared.verdict == "weak"
     nearest = prepared.passages[:NEAREST_QUOTED] if uncertain else prepared.passages
     room = prepared.options.max_tokens - (estimated_tokens(NEAREST_TEXT) if uncertain else 0)
@@ -218,9 +212,8 @@ def prepare(
 ) -> Prepared:
     """Search, and choose the passages that answer a question; a writer needs no further look at the bases.
 
-    `queries` are other wordings, as of `Query`; without bases, all are searched. `asker` is the name for the query log:
-    an MCP client, or `USER`; None skips logging. `rewords` lets a local model reword what finds nothing.
-    Raises the same errors as `ask`.
+    `asker` is the name for the query log: an MCP client, or `USER`; None skips logging. `rewords` lets a local model
+    reword what finds nothing. See `ask`.
     """
     options = options or AskOptions()
     _check(question, options)
@@ -270,8 +263,7 @@ def answer_without_client(
 ) -> Answer:
     """Answer a prepared question, with a local model if one is configured, else by quoting sentences.
 
-    `why` says why the client's own model did not write, if it should have. `on_text` is called with each piece that a
-    local model writes, before its citations are checked.
+    `why`: the client's own model did not write. `on_text` gets each piece of a model's text, citations unchecked.
     """
     reasons = list(why)
     writer = prepared.options.written_by

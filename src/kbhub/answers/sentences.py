@@ -76,7 +76,6 @@ def units(
 
     A code block, a table or, with `whole_lists`, a short list is one unit together with the sentence that announces it.
     The text may start inside a code block, which gets a fence of its own, or in a table, whose header is given.
-    `first_line` is its number in the document.
     """
     lines = text.split("\n")
     parts: list[Unit] = []
@@ -213,11 +212,10 @@ def answering(
     room: int,
     near: Callable[[Sequence[str]], Sequence[float]] | None = None,
 ) -> str:
-    """Cut a table, after what announces it, to its header and the rows that answer a question.
+    """Cut a table, after what announces it, to its header and the rows that answer a question, in estimated tokens.
 
     Prefers rows with a word of the question that is not in the headings above (`above` holds their stems); then, in a
-    long table, rows with any of its words; then the rows nearest in meaning, by `near`, if there is one. `room` is in
-    estimated tokens.
+    long table, rows with any of its words; then the rows nearest in meaning, by `near`, if there is one.
     """
     lines = text.split("\n")
     rule = next((at for at, line in enumerate(lines) if "-" in line and not line.strip("|-: \t>")), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ from io import TextIOWrapper
 
 from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, old_name
 from kbhub.errors import KbhubError
-from kbhub.workspace.child_processes import be_frugal, collect_rarely, end_frugally
+from kbhub.workspace.child_processes import be_frugal, collect_rarely
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 plus the number of SIGPIPE."""
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code == 0 and " ".join(typed) in ALONE:
             print(f"kbhub: See `kbhub {' '.join(typed)} --help` for more.", file=sys.stderr)  # noqa: T201
         if arguments is None:  # the process is over, and not only a call
-            end_frugally()
+            gc.freeze()  # skips the three collections at exit: the system frees the memory anyway
     except KeyboardInterrupt:
         print("kbhub: interrupted.", file=sys.stderr)  # noqa: T201
         return INTERRUPTED

@@ -40,11 +40,8 @@ def content_hashes(index: Index) -> dict[str, bytes]:
 
 def tag_counts(index: Index) -> dict[str, int]:
     """Return tag → number of documents with it."""
-    return dict(
-        index.rows(
-            "SELECT value, count(DISTINCT document_id) FROM property WHERE key IN @texts GROUP BY value", ["tag"]
-        )
-    )
+    counts = "SELECT value, count(DISTINCT document_id) FROM property WHERE key IN @texts GROUP BY value"
+    return dict(index.rows(counts, ["tag"]))
 
 
 def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -163,7 +160,7 @@ def indexed_document(
 ) -> tuple[Document, bytes] | None:
     """Return a document and its file's hash from the index; None if the file's size or mtime (in ns) has changed.
 
-    The document has lines and headings; without a `part_level`, the heading level of its parts, it has no headings.
+    It has lines, and headings if its parts have a level.
     """
     rows_found = index.rows(
         "SELECT id, size, mtime_ns, hash, title, front_matter, problem FROM document WHERE path IN @texts", [path]
@@ -209,9 +206,8 @@ def indexed_document(
 
 def terms_with_prefix(index: Index, prefix: str) -> dict[str, int]:
     """Return term → number of chunks, of the terms with a prefix that is folded like them."""
-    return dict(
-        index.rows("SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?", prefix, prefix + LAST_CHARACTER)
-    )
+    between = "SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?"
+    return dict(index.rows(between, prefix, prefix + LAST_CHARACTER))
 
 
 def terms_among(index: Index, terms: Collection[str]) -> dict[str, int]:
@@ -245,7 +241,7 @@ class ContentRow:
     problem: str
     """What could not be read properly; empty if nothing."""
     titled: bool
-    """Whether its front matter has a title."""
+    """By its front matter."""
     tagged: bool
 
 

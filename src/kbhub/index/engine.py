@@ -101,11 +101,8 @@ def chunk_of(row: Sequence[Any]) -> ChunkRow:
 
 
 def title_above(title: str, kind: str, start_line: int) -> str:
-    """Return the title under which the chunk at a line (1-based) of a document is indexed.
-
-    A session's title is mostly its first sentence, which would make every turn a hit for its words, so it stands above
-    the first turn alone.
-    """
+    """Return the title under which the chunk at a line (1-based) of a document is indexed."""
+    # A session's title is mostly its first sentence, which would make every turn a hit for its words.
     return "" if kind == "session" and start_line > 1 else title
 
 
@@ -237,10 +234,9 @@ class Index(ABC):
 
     @abstractmethod
     def rows(self, statement: str, *values: Any) -> list[Any]:
-        """Run a statement on the base's tables.
+        """Run a statement with `?` for each value, and `@word` where engines differ, on the base's tables.
 
-        A statement has `?` for each value, and `@word` where engines differ. Values are numbers, texts, None; for
-        `@ids` the result of `numbers`, for `@texts` a list of texts.
+        Values are numbers, texts, None; for `@ids` the result of `numbers`, for `@texts` a list of texts.
         """
 
     @abstractmethod
@@ -276,10 +272,7 @@ class Index(ABC):
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the ids, ascending, and cosine similarities of those chunks that have a vector.
-
-        The vector is a result of `vectors.quantise`; the chunk ids must ascend.
-        """
+        """Return the ids and cosine similarities to a quantised vector of those chunks, ascending, that have one."""
 
     @abstractmethod
     def chunks_with(self, stem: str, limit: int) -> list[int]:
@@ -350,10 +343,7 @@ class Index(ABC):
     def semantic(
         self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
     ) -> list[tuple[int, float]]:
-        """Return (chunk id, cosine similarity) of the chunks nearest to a unit vector, nearest first.
-
-        A selection of None allows all chunks.
-        """
+        """Return (chunk id, cosine similarity) of the chunks nearest to a unit vector, nearest first."""
         signatures, reachable = self.signed(selection, len(vector))
         near, quantised = signatures.nearest(reachable, vector, limit)
         ids, values = self.similarities(quantised, self.columns().ids[near])
@@ -475,9 +465,7 @@ class Index(ABC):
     def text_keys(self, chunks: Sequence[int] | None = None) -> dict[int, int]:
         """Return the keys of chunks' embedded texts, by chunk id; of all chunks if None."""
         every = "SELECT chunk_id, key FROM vector"
-        if chunks is None:
-            return dict(self.rows(every))
-        return dict(self.rows(f"{every} WHERE chunk_id IN @ids", numbers(chunks)))
+        return dict(self.rows(*((every,) if chunks is None else (f"{every} WHERE chunk_id IN @ids", numbers(chunks)))))
 
     def counts(self) -> tuple[int, int, int]:
         """Return the numbers of documents, chunks, and chunks with a vector."""
@@ -547,10 +535,7 @@ class NewDocument:
 
 
 def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
-    """Yield (key, value) for filters; keys and texts case-folded, one per element of a list.
-
-    Keys of nested mappings are joined by `.`; tags have the key `tag`.
-    """
+    """Yield (key, value) for filters, case-folded, per element of a list; keys of nested mappings are joined by `.`."""
     yield from (("tag", fold(tag)) for tag in tags)
     for key, value in front_matter.items():
         yield from _flattened(fold(key), value)

@@ -42,15 +42,9 @@ def select(
     now: float,
     elsewhere: Sequence[str] = (),
 ) -> Selection | None:
-    """Apply filters and exclusions to a base; return None if everything matches.
+    """Apply filters and exclusions (of chunks, titles, paths and tags) to a base; return None if everything matches.
 
-    Args:
-        index: its index, in a snapshot.
-        names: its id and other names, for `base:`.
-        filters: filters that a document must all match.
-        excluded: terms a document must not have in any chunk, its title, path or tags.
-        now: seconds since the epoch, for `age:`.
-        elsewhere: paths of documents that belong to another base.
+    `names` are its ids, for `base:`, `now` seconds since the epoch, for `age:`, and `elsewhere` paths of another base.
     """
     if not (filters or excluded or elsewhere):
         return None
@@ -91,10 +85,7 @@ def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
 
 
 def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[int, int]]:
-    """Return (id of the first chunk, seconds since the epoch) of the newest documents, ties by path.
-
-    This answers a query with filters but no terms.
-    """
+    """Return (id of the first chunk, seconds since the epoch) of the newest documents, ties by path."""
     chunks, documents = _selected(index, selection)
     numbered, first = np.unique(documents, return_index=True)
     rows = index.rows(f"SELECT id, {DATED}, path FROM document WHERE id IN @ids", numbers(numbered))
@@ -117,7 +108,8 @@ def _condition(index: Index, part: parser.Filter, now: float) -> Condition:
         kinds = [parser.fold(value.text) for value in part.values]
         sql, values = ("true", []) if parser.ANY in kinds else ("kind IN @texts", [kinds])
     elif part.key == "age":
-        sql, values = _joined("OR", [_age(value, now) for value in part.values])
+        age = f"@greatest(0, (? - {DATED}) / {DAY_SECONDS})"
+        sql, values = _joined("OR", [_compared(value, age, [int(now)], parser.days_of) for value in part.values])
     else:
         # The key in each alternative, or SQLite would go through all values of the key.
         rows = [condition for value in part.values for condition in _properties(part.key, value)]
@@ -146,15 +138,14 @@ def _path(index: Index, value: str) -> Condition:
     return "id IN @ids", [numbers([number for number, path in paths if test(path)])]
 
 
-def _age(value: parser.FilterValue, now: float) -> Condition:
-    age = f"@greatest(0, (? - {DATED}) / {DAY_SECONDS})"
-    return _compared(value, age, [int(now)], parser.days_of)
-
-
 def _properties(key: str, value: parser.FilterValue) -> list[Condition]:
     """Return alternative conditions on a row of the table `property` with the right key."""
     if value.operator != "=":
-        return [_compared(value, "@number", [], parser.number_of), _dated(value)]
+        # A date is compared at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May.
+        ends = [(sign, parser.date_of(end)) for sign, end in _ends(value)]
+        compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
+        dated = _joined("AND", [("@iso_date", []), *compared])
+        return [_compared(value, "@number", [], parser.number_of), dated]
     text = parser.fold(value.text)
     if text == parser.ANY:
         return [("true", [])]
@@ -174,13 +165,6 @@ def _compared(
 ) -> Condition:
     """Compare a number; false if an end is not a number."""
     return _joined("AND", [(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
-
-
-def _dated(value: parser.FilterValue) -> Condition:
-    """Compare a date at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May."""
-    ends = [(sign, parser.date_of(end)) for sign, end in _ends(value)]
-    compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
-    return _joined("AND", [("@iso_date", []), *compared])
 
 
 def _ends(value: parser.FilterValue) -> list[tuple[str, str]]:
@@ -256,8 +240,7 @@ def spread(
 ) -> NDArray[np.int64]:
     """Return the unordered indices of the best chunks of a base, at most `each` of a document (None: any number).
 
-    At least `limit`, if available, and all chunks better than the worst of them, except those over a document's limit
-    and, of ties, those beyond `TIED`. Larger values are better.
+    At least `limit`, and all better than the worst of them, except those over a document's limit and ties over `TIED`.
     """
     count = limit
     while True:
@@ -283,10 +266,7 @@ def first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float
 
 
 def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: Places) -> NDArray[np.int64]:
-    """Return the order of chunks: best first, ties by path, line and base, independent of how a corpus is split.
-
-    Larger values are better.
-    """
+    """Return the order of chunks: best (largest) first, ties by path, line and base, however a corpus is split."""
     order: NDArray[np.int64] = np.argsort(-values, kind="stable")
     ordered = values[order]
     equal = np.flatnonzero(ordered[1:] == ordered[:-1])
@@ -304,8 +284,7 @@ def scores(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Score every chunk that contains any of the terms, each given with its weight (inverse document frequency).
 
-    `lengths` are tokens per chunk of the base, `mean_length` is over all bases. Returns positions of the chunks,
-    ascending; their scores; the summed weights of the terms that each contains.
+    Lengths are in tokens, the mean over all bases. Returns positions, ascending; scores; summed weights of its terms.
     """
     if not terms:
         return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)

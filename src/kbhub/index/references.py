@@ -95,24 +95,21 @@ def parse_reference(text: str) -> list[ParsedRef]:
     `path::Heading > Heading`, each with an optional `id@` prefix, and with a title, an alias, a pattern or `#docid` in
     place of the path.
     """
-    # A file name may begin or end with a space, but a typed ref never means one.
-    return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
-
-
-def _meanings(text: str) -> list[ParsedRef]:
-    meanings = [ParsedRef(text)]
-    if part := _RANGE.match(text):
-        start, other = _number(part["start"]), _number(part["other"]) if part["other"] else None
-        if other is not None and part["kind"] == "-":
-            other += 1 - start
-        meanings.append(ParsedRef(part["target"], start, other, offset=_number(part["offset"] or "0")))
-    target, colons, heading = text.partition("::")
-    if colons and heading.strip():
-        meanings.append(ParsedRef(target, heading=heading.strip()))
-    at = text.find("#", 1)  # a docid starts with `#`
-    if at > 0 and text[at + 1 :].strip():
-        meanings.append(ParsedRef(text[:at], heading=text[at + 1 :].strip()))
-    return meanings
+    meanings = []
+    for form in (text, text.strip()):  # a file name may begin or end with a space, but a typed ref never means one
+        meanings.append(ParsedRef(form))
+        if part := _RANGE.match(form):
+            start, other = _number(part["start"]), _number(part["other"]) if part["other"] else None
+            if other is not None and part["kind"] == "-":
+                other += 1 - start
+            meanings.append(ParsedRef(part["target"], start, other, offset=_number(part["offset"] or "0")))
+        target, colons, heading = form.partition("::")
+        if colons and heading.strip():
+            meanings.append(ParsedRef(target, heading=heading.strip()))
+        at = form.find("#", 1)  # a docid starts with `#`
+        if at > 0 and form[at + 1 :].strip():
+            meanings.append(ParsedRef(form[:at], heading=form[at + 1 :].strip()))
+    return list(dict.fromkeys(meanings))
 
 
 def check_length(ref: str) -> None:
@@ -140,10 +137,7 @@ def split_refs(text: str) -> list[str]:
 
 
 def expand_braces(text: str) -> list[str]:
-    """Expand braces, also nested ones: `{a,b}.md` → `a.md` and `b.md`; a ref without braces stands for itself.
-
-    More than `MOST_REFS` results raise UsageError.
-    """
+    """Expand braces, also nested ones: `{a,b}.md` → `a.md` and `b.md`; more than `MOST_REFS` raise UsageError."""
     refs: list[str] = []
     pending = [text]
     while pending:
@@ -217,10 +211,7 @@ def why_no_base(ref: str, discovery: Discovery) -> str:
 
 
 def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
-    """Return the ref of a document: its path in the project base, else `id@path`, as for an ambiguous path.
-
-    `bases` are all bases that refs may name.
-    """
+    """Return the ref of a document: its path in the project base, else `id@path`, as for an ambiguous path."""
     plain = base.id == "project" and named_base(path, bases) is None
     return path if plain else f"{base.id}@{path}"
 
@@ -240,10 +231,7 @@ def make_cursor(asked: Query | str | Sequence[str], offset: int) -> str:
 
 
 def offset_of(cursor: str, asked: Query | str | Sequence[str]) -> int:
-    """Return the offset of a cursor of a query, whose own offset, limit and trace may differ, or of refs.
-
-    Raises `UsageError` if the cursor is invalid, or of another query or other refs.
-    """
+    """Return the offset of a cursor of a query, whose own offset, limit and trace may differ, or of refs."""
     is_query = isinstance(asked, Query)
     try:
         text = base64.urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4)).decode("ascii")
@@ -315,25 +303,22 @@ _MOST_WORDS = 120
 def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tuple[dict[int, str], set[int]]:
     """Return id → short reason of the documents that declare themselves outdated, or are superseded by another.
 
-    And the ids of decision records, which age alone does not make stale: by folder, or status `accepted`. `now` is in
-    seconds since the epoch.
+    And the ids of decision records, which age alone does not make stale: by folder, or status `accepted`.
     """
     rows = index.rows(
         "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
         "AND text @alike '%status%' ORDER BY start_line DESC",
         numbers([document.id for document in documents if document.kind == "document"]),
     )
-    reasons, decided = dict[int, str](), set[int]()
+    reasons = dict[int, str]()
     for number, start, text in rows:
         for match in _STATUS.finditer(text):
             if match["section"] or start + text.count("\n", 0, match.start()) <= HEAD_LINES:
                 more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
                 reasons[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
                 break
-    for number, status in list(reasons.items()):
-        if status.startswith(_ACCEPTED):
-            decided.add(number)
-            del reasons[number]
+    decided = {number for number, status in reasons.items() if status.startswith(_ACCEPTED)}
+    reasons = {number: status for number, status in reasons.items() if number not in decided}
     if index.remembered(
         "says how long it holds", lambda: bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
     ):

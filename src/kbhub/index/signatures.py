@@ -210,9 +210,9 @@ class Signatures:
     def differing(
         self, asked: NDArray[np.uint64], reachable: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64] | None, NDArray[np.uint16]]:
-        """Count the differing bits between chunks in a mask and a query's bits, shape (words,).
+        """Count the bits in which chunks differ from a query's: positions (None for all), and counts.
 
-        Returns positions (None for all), and the bits of each: one more than possible for chunks outside the mask.
+        Chunks outside the mask have one more than possible.
         """
         size = int(np.count_nonzero(reachable))
         if size < NARROW * len(reachable):
@@ -226,19 +226,15 @@ class Signatures:
     def nearest(
         self, reachable: NDArray[np.bool_], vector: NDArray[np.float32], least: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-        """Return the positions of the chunks in a mask likely nearest to a unit vector, and the quantised vector.
-
-        There are `least` or more, if available.
-        """
-        (near,) = likely([(self, reachable)], vector, least)
-        return near, quantise(vector)
+        """Return the positions of the chunks in a mask likely nearest to a unit vector, and the quantised vector."""
+        return likely([(self, reachable)], vector, least)[0], quantise(vector)
 
     def estimated(self, vector: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Estimate the similarity of the chunks at some positions to a unit vector, from its components and their bits.
 
-        A bit is weighted by the distance of the component from 0, which is better than counting bits (Gordo, Perronnin,
-        Gong, Lazebnik: "Asymmetric Distances for Binary Embeddings", TPAMI 2014). A chunk's deviation from the mean is
-        assumed to have the average length of a normal distribution in each dimension.
+        Bits are weighted by the distance of the component from 0 (Gordo, Perronnin, Gong, Lazebnik: "Asymmetric
+        Distances for Binary Embeddings", TPAMI 2014). A chunk's deviation from the mean is assumed to have the average
+        length of a normal distribution in each dimension.
         """
         size = len(vector)
         numbers = np.zeros(64 * len(self.bits), np.float32)
@@ -256,10 +252,9 @@ class Signatures:
 def likely(
     asked: Sequence[tuple[Signatures, NDArray[np.bool_]]], vector: NDArray[np.float32], least: int
 ) -> list[NDArray[np.int64]]:
-    """Return the positions of the chunks likely nearest to a unit vector, in order per base.
+    """Return the positions of the chunks likely nearest to a unit vector, in order per base; at least so many in all.
 
-    There are `least` or more over all bases, if available. Each base comes with its signatures and a mask of the chunks
-    that may be found.
+    Each base comes with its signatures and a mask of the chunks that may be found.
     """
     reachable = [signatures.signed & allowed for signatures, allowed in asked]
     total = sum(int(np.count_nonzero(mask)) for mask in reachable)
@@ -290,12 +285,9 @@ def likely(
 
 
 def sign(before: Signatures | None, ids: NDArray[np.int64], read: Read) -> Signatures:
-    """Update signatures to the vectors of a base.
+    """Update signatures of an earlier state, with the same embedder and positions, to the vectors of a base.
 
-    Args:
-        before: signatures of an earlier state, with the same embedder and positions; None if there are none.
-        ids: chunk ids by position, ascending.
-        read: returns (id, int8 vector) of those chunks that have one; a chunk's vector never changes.
+    `read` returns (id, int8 vector) of those chunks that have one; a chunk's vector never changes.
     """
     if before is not None:
         known_size = len(before.signed)
@@ -322,10 +314,7 @@ def roomy(words: int, size: int) -> NDArray[np.uint64]:
 
 
 def enlarged(bits: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
-    """Return signatures, shape (words, chunks), followed by zeros up to a size; in the same memory if there is room.
-
-    Positions are never reassigned, so readers of the smaller array see no difference.
-    """
+    """Return signatures, shape (words, chunks), followed by zeros up to a size; in the same memory if there is room."""
     whole = bits.base
     if isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.shape[1] >= size:
         return whole[:, :size]
@@ -418,10 +407,9 @@ def _words(dimensions: int) -> int:
 
 @lru_cache(maxsize=2)
 def _rotation(dimensions: int) -> NDArray[np.float32]:
-    """Return a rotation: random signs applied twice, then a cosine transform.
+    """Return random signs applied twice, then a cosine transform, made in 5 ms instead of the 36 of a random matrix.
 
-    Mixes as well as a random matrix, in 5 ms instead of 36 (Ailon, Chazelle: "The Fast Johnson-Lindenstrauss
-    Transform", SIAM J. Comput. 39, 2009).
+    Ailon, Chazelle: "The Fast Johnson-Lindenstrauss Transform", SIAM J. Comput. 39, 2009.
     """
     size = -(-dimensions // 8)
     chance = np.frombuffer(shake_256(ROTATION_SEED).digest(2 * size), np.uint8).reshape(2, size)

@@ -1,8 +1,4 @@
-"""The current content of the active memories.
-
-Unchanged files are described by their indexes; changed ones are read. So an edit by hand or by another process counts
-at once, without writing to an index.
-"""
+"""The current content of the active memories, from indexes for unchanged files, and from files that were changed."""
 
 from __future__ import annotations
 
@@ -156,9 +152,7 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[MemoryFile]:
 
 def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[MemoryFile] | None = None) -> MemoryFile:
     """Look up a memory by id, ref or file name; raise `MemoryNotFound` if none matches, or several do."""
-    target = name.strip().removeprefix("#")
-    base_id, mark, path = target.rpartition("@")
-    target = path if mark else target
+    base_id, mark, target = name.strip().removeprefix("#").rpartition("@")
     names = {target, f"{target}.md"}
     matches = [
         memory
@@ -290,17 +284,9 @@ def subjects_changed(hub: Hub) -> tuple[ChangedSubject, ...]:
         for subject in memory.facts.about:
             text = subject_text(hub, subject)
             old_hash = (memory.facts.about_hash or {}).get(subject)
-            if text is not None and (old_hash is None or old_hash == _hash(text)):
-                continue
-            changes.append(
-                ChangedSubject(
-                    id=memory.facts.id,
-                    ref=ref(hub, memory),
-                    title=memory.title,
-                    subject=subject,
-                    state="vanished" if text is None else "changed",
-                )
-            )
+            if text is None or old_hash not in (None, _hash(text)):
+                about = {"id": memory.facts.id, "ref": ref(hub, memory), "title": memory.title, "subject": subject}
+                changes.append(ChangedSubject(**about, state="vanished" if text is None else "changed"))
     return tuple(sorted(changes, key=lambda change: (change.ref, change.subject)))
 
 

@@ -67,10 +67,7 @@ ATTEMPTS = 100
 
 
 def ids_of(text: str, *, rejected: bool = False) -> Iterator[str]:
-    """Derive the ids that a text may have from its wording, so that two agents that remember the same write one file.
-
-    The first is its id, unless another memory has it.
-    """
+    """Derive the ids that a text may have, likeliest first, from its wording: the same is written to one file."""
     words = wording(text, rejected=rejected)
     for attempt in range(ATTEMPTS):
         digest = hashlib.sha256(f"{words}\0{attempt or ''}".encode("utf-8", "replace")).digest()
@@ -209,17 +206,12 @@ def _stored(
     superseded, unmarked = supersede(hub, older, name)
     sync_written(hub, stored.shelf.base)
     replaced = {memory.key for memory in older}
-    offered = [
-        Near(
-            id=one.facts.id,
-            ref=catalog.ref(hub, one),
-            text=catalog.shortened(one.body),
-            similarity=round(similarity, 3),
-            rejected=one.facts.rejected,
-        )
-        for one, similarity, _ in near
-        if one.key not in replaced
-    ]
+    offered = []
+    for one, similarity, _ in near:
+        if one.key not in replaced:
+            text, reference, alike = catalog.shortened(one.body), catalog.ref(hub, one), round(similarity, 3)
+            rejected = one.facts.rejected
+            offered.append(Near(id=one.facts.id, ref=reference, text=text, similarity=alike, rejected=rejected))
     advice: tuple[str, ...] = ()
     if offered:
         others = ", ".join(other.id for other in offered)
@@ -247,15 +239,11 @@ def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping
             return same, False
         taken = taken_ids(hub.data, catalog.active_shelves(hub))
         for name in ids_of(text, rejected=rejected):
-            if name in taken:
-                continue
-            whole = new_file({**fields, "id": name}, text)
-            try:
-                path = f"{shelf.prefix}{slug(text)}-{name}.md"
-                files_of(shelf).create(path, whole.encode())
-            except FileExistsError:
-                continue
-            return parse_memory(shelf, path, whole.encode(), hub.options.clock()), True
+            path, whole = f"{shelf.prefix}{slug(text)}-{name}.md", new_file({**fields, "id": name}, text).encode()
+            with suppress(FileExistsError):
+                if name not in taken:
+                    files_of(shelf).create(path, whole)
+                    return parse_memory(shelf, path, whole, hub.options.clock()), True
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 
@@ -299,22 +287,16 @@ def _confirmed(
     notes: tuple[str, ...] = (),
 ) -> Remembered:
     """Count a use, and change front matter if there is something to change, or a newer memory may replace this one."""
-    changed = bool(fields(memory.facts) or memory.facts.misleading) or _is_doubted(hub, memory)
+    changed = bool(fields(memory.facts) or memory.facts.misleading)
+    for shelf in () if changed else catalog.active_shelves(hub):
+        with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:  # which may not exist yet
+            changed |= memory.facts.id in successors(index)
     if changed:
         try:
             rewrite(hub, memory, fields)
         except WriteRefused as error:  # the text itself is already remembered
             changed, notes = False, (*notes, str(error))
     return _counted(hub, memory, older, did, changed=changed, notes=notes)
-
-
-def _is_doubted(hub: Hub, memory: MemoryFile) -> bool:
-    """Return whether a newer memory may replace one."""
-    for shelf in catalog.active_shelves(hub):
-        with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:  # which may not exist yet
-            if memory.facts.id in successors(index):
-                return True
-    return False
 
 
 def strengthen(
@@ -451,8 +433,7 @@ def forget(
     chosen = to_forget(
         hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=everything
     )
-    data, now = hub.data, hub.options.clock()
-    days = hub.config().settings.memory.trash_days
+    data, now, days = hub.data, hub.options.clock(), hub.config().settings.memory.trash_days
     forgotten: list[Memory] = []
     trash: Path | None = None
     for memory in chosen:

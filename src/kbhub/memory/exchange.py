@@ -124,14 +124,7 @@ def exchange(
     dry_run: bool = False,
     allow_secret: bool = False,
 ) -> Exchanged:
-    """Sync the memories of a scope with those of a remote; nothing else ever pushes them.
-
-    Raises:
-        UsageError: there is no git, no repository, or no such remote.
-        WriteRefused: the settings allow no writing.
-        MemoriesUnavailable: a file cannot be written.
-        KbhubError: the remote cannot be reached, or holds what kbhub does not understand.
-    """
+    """Sync the memories of a scope with those of a remote; nothing else ever pushes them."""
     check_writable(hub, new=True)
     ref = remote_ref(hub, remote, scope)
     shelf = shelf_to_write(hub, scope)
@@ -142,7 +135,8 @@ def exchange(
         if why and commit == before:  # nobody else pushed
             raise KbhubError(f"The memories here are merged, but cannot be pushed to {ref.remote!r}: {why}")
         done, new = run.once(commit)
-        here, before = _sum(here, done.here), commit
+        counts = done.here.model_dump()
+        here, before = SideChanges(**{key: value + counts[key] for key, value in here.model_dump().items()}), commit
         if not dry_run:
             sync_shelves(hub, (shelf,))
         if new is None or (pushed := ref.pushed(new, commit)).ok:
@@ -151,10 +145,6 @@ def exchange(
             return done.model_copy(update={"here": here})
         why = pushed.why
     raise KbhubError(f"Others pushed to {ref.remote!r} {ATTEMPTS} times meanwhile. Sync again.")
-
-
-def _sum(one: SideChanges, other: SideChanges) -> SideChanges:
-    return SideChanges(**{key: value + getattr(other, key) for key, value in one.model_dump().items()})
 
 
 @struct
@@ -203,9 +193,8 @@ class Exchange:
             left_out=(*here.problems, *there.problems)[:MOST_PROBLEMS],
         )
         kept = {name: state for name in held if (state := there.states.get(name))}
-        whole = Side(
-            {**after.states, **kept}, {**uses, **{name: there.uses[name] for name in kept if name in there.uses}}
-        )
+        uses |= {name: there.uses[name] for name in kept if name in there.uses}
+        whole = Side({**after.states, **kept}, uses)
         files, index = {one.path: one.data for one in whole.versions().values()}, _index(whole)
         if self.dry_run or ((files, index) == (tree.files, tree.index) and not tree.foreign):
             return done, None
@@ -248,7 +237,11 @@ class Exchange:
                 time = max(_said(memory), memory.written) if known and old else _said(memory) or memory.written
                 is_old = isinstance(old, MemoryFile) and only_linked(old, memory)
                 side.states[key] = replace(memory, written=old.written if old and is_old else self._moment(time))
-        forgotten = self._forgotten()
+        forgotten: dict[str, int] = {}
+        for file in Trash(self.hub.data).memories(label_of(self.shelf)):
+            name = f"{former_stem(file)}{MARKDOWN_SUFFIX}"
+            with suppress(OSError):
+                forgotten[name] = max(forgotten.get(name, 0), int(file.lstat().st_mtime))
         for key, state in base.states.items():
             if key in side.states or state is None:
                 continue
@@ -259,15 +252,6 @@ class Exchange:
             else:  # of what was deleted by hand, only the earliest moment is known
                 side.states[key] = Gone(max(forgotten.get(state.path, 0), state.written + 1))
         return side
-
-    def _forgotten(self) -> dict[str, int]:
-        """Return the names of forgotten memories, and when they were forgotten last."""
-        times: dict[str, int] = {}
-        for file in Trash(self.hub.data).memories(label_of(self.shelf)):
-            name = f"{former_stem(file)}{MARKDOWN_SUFFIX}"
-            with suppress(OSError):
-                times[name] = max(times.get(name, 0), int(file.lstat().st_mtime))
-        return times
 
     def _side(self, tree: Tree) -> Side:
         """Return the memories of the ref."""
@@ -424,9 +408,11 @@ def _joined(base: MemoryFile | None, winner: MemoryFile, loser: MemoryFile) -> M
     changes: dict[str, Any] = {}
     for key in sorted({*old, *kept, *other}):
         value = kept.get(key)
-        if key in LISTS:
-            value = _joined_list(*(_items(values.get(key)) for values in (old, kept, other)))
-            if value == _items(kept.get(key)):
+        if key in LISTS:  # the items of both, without those of before that one of them lacks
+            before, mine, others = (_items(values.get(key)) for values in (old, kept, other))
+            value = [item for item in mine if item in others or item not in before]
+            value += [item for item in others if item not in mine and item not in before]
+            if value == mine:
                 continue
         elif value == old.get(key):
             value = other.get(key)
@@ -484,9 +470,3 @@ def _values(memory: MemoryFile | None) -> Mapping[str, Any]:
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value in (None, "") else [value]
-
-
-def _joined_list(base: list[Any], kept: list[Any], other: list[Any]) -> list[Any]:
-    """Return the items of both lists, without those of before that one of them lacks."""
-    stay = [item for item in kept if item in other or item not in base]
-    return [*stay, *(item for item in other if item not in kept and item not in base)]

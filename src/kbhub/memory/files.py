@@ -116,24 +116,23 @@ FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fi
 
 @struct
 class MemoryFile:
-    """A memory: its file, as it was read or as the index describes it."""
+    """A memory: its file, as it was read or, without `data` and `body`, as the index describes it."""
 
     shelf: MemoryFolder
     path: str
-    """Path in the base."""
+    """In the base."""
     title: str
-    """The title of its front matter, else its first line."""
+    """Of its front matter, else its first line."""
     facts: Facts
     written: float
     """Modification time, seconds since the epoch."""
     use: Use | None = None
-    """Its uses; None if unused, or not looked up."""
+    """None if unused, or not looked up."""
     data: bytes = b""
-    """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning. Empty if only the index was read."""
+    """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning."""
     body: str = ""
-    """The remembered text. Empty if only the index was read."""
     problem: str | None = None
-    """Why the front matter could not be parsed, or None."""
+    """Why the front matter could not be parsed."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -461,8 +460,7 @@ _Form = tuple[object, ...]
 def repeats(one: str, other: str) -> bool:
     """Return whether two texts say the same, in the same words in another order, active or passive.
 
-    All words must be in both but articles, forms of "be" and the like; so must each word's role, as far as prepositions
-    and the order around the verb tell it.
+    All words but articles and forms of "be" must have the same role in both, as prepositions and order tell it.
     """
     if max(len(one), len(other)) > MOST_CHARACTERS or "\n" in one.strip() or "\n" in other.strip():
         return False

@@ -169,17 +169,14 @@ class RemoteRef:
 
     def fetched(self) -> str | None:
         """Fetch the ref; return its commit in the remote, or None if that has none."""
-        listed = self._done(
-            "fetch from", self.git.run("ls-remote", "--end-of-options", self.remote, self.ref, seconds=FETCH_SECONDS)
-        )
-        commits = [line.partition("\t")[0] for line in listed.split("\n") if line.endswith(f"\t{self.ref}")]
+        answer = self.git.run("ls-remote", "--end-of-options", self.remote, self.ref, seconds=FETCH_SECONDS)
+        listed = self._done("fetch from", answer).split("\n")
+        commits = [line.partition("\t")[0] for line in listed if line.endswith(f"\t{self.ref}")]
         if not commits:
             return None
         options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-filter", "--no-write-fetch-head")
-        spec = f"+{self.ref}:{self.ref}"
-        self._done(
-            "fetch from", self.git.run("fetch", *options, "--end-of-options", self.remote, spec, seconds=FETCH_SECONDS)
-        )
+        fetch = ("fetch", *options, "--end-of-options", self.remote, f"+{self.ref}:{self.ref}")
+        self._done("fetch from", self.git.run(*fetch, seconds=FETCH_SECONDS))
         return commits[0]
 
     def has(self, commit: str, ancestor: str) -> bool:
@@ -246,18 +243,15 @@ class RemoteRef:
             else:
                 whole += f"M 100644 inline {name}\ndata {len(data)}\n".encode() + data + b"\n"
         options = ("--quiet", "--force", "--date-format=now")
-        return self._done(
-            "write to", self.git.run("fast-import", *options, data=bytes(whole) + b"get-mark :1\n")
-        ).strip()
+        made = self.git.run("fast-import", *options, data=bytes(whole) + b"get-mark :1\n")
+        return self._done("write to", made).strip()
 
     def pushed(self, commit: str, before: str | None) -> Done:
         """Push a commit if the remote still has the one of before; no other ref goes along."""
         options = ("--quiet", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
         lease = f"--force-with-lease={self.ref}:{before or ''}"
-        spec = f"{commit}:{self.ref}"
-        return self.git.run(
-            *("push", *options, *self.receive, lease, "--end-of-options", self.remote, spec), seconds=FETCH_SECONDS
-        )
+        push = ("push", *options, *self.receive, lease, "--end-of-options", self.remote, f"{commit}:{self.ref}")
+        return self.git.run(*push, seconds=FETCH_SECONDS)
 
     @property
     def _place(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,16 +59,20 @@ def memories(
         UsageError: the namespace cannot be one.
     """
     inside = checked_namespace(namespace) if namespace else None
+    page: list[Memory] = []
     if query is not None and query.strip():
         hits = _matching_hits(hub, query, scope, tuple(tags), inside)
-        page = _described_hits(hub, hits[offset : offset + limit], whole=whole)
+        uses = {shelf.place: uses_of(hub).all(shelf.place) for shelf, _ in hits[offset : offset + limit]}
+        for shelf, hit in hits[offset : offset + limit]:
+            if stored := read(shelf, hit.path, uses[shelf.place]):
+                text = stored.body if whole else catalog.shortened(stored.body)
+                page.append(catalog.described(hub, stored, text=text, score=hit.score))
         return MemoryList(memories=tuple(page), total=len(hits), notes=former(hub))
     now = hub.options.clock()
     every = catalog.matching(catalog.all_known(hub, scope), tags=tags, namespace=inside)
     every.sort(
         key=lambda memory: (bool(memory.facts.superseded_by), -memory.strength(now), -memory.last_use(), memory.path)
     )
-    page = []
     for memory in every[offset : offset + limit]:
         stored = read(memory.shelf, memory.path)
         text = stored.body if stored else ""
@@ -109,39 +113,19 @@ def _matching_hits(
     ]
 
 
-def _described_hits(hub: Hub, hits: Sequence[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
-    described_hits = []
-    uses = {shelf.place: uses_of(hub).all(shelf.place) for shelf, _ in hits}
-    for shelf, hit in hits:
-        if stored := read(shelf, hit.path, uses[shelf.place]):
-            text = stored.body if whole else catalog.shortened(stored.body)
-            described_hits.append(catalog.described(hub, stored, text=text, score=hit.score))
-    return described_hits
-
-
 def trashed(hub: Hub) -> tuple[Trashed, ...]:
     """Return the forgotten memories of this project and its user, the latest first."""
     found = []
     for name, (scope, file) in _files(hub).items():
         if forgotten := read(MemoryFolder(scope, Base(id="trash", path=file.parent, origin="memory")), file.name):
-            found.append(
-                Trashed(
-                    name=name,
-                    id=forgotten.facts.id,
-                    scope=scope,
-                    title=forgotten.title,
-                    text=catalog.shortened(forgotten.body),
-                    forgotten=timestamp(forgotten.written),
-                )
-            )
+            text, moment = catalog.shortened(forgotten.body), timestamp(forgotten.written)
+            about = {"name": name, "id": forgotten.facts.id, "title": forgotten.title}
+            found.append(Trashed(**about, scope=scope, text=text, forgotten=moment))
     return tuple(sorted(found, key=lambda one: (one.forgotten, one.name), reverse=True))
 
 
 def restore(hub: Hub, name: str) -> Memory:
-    """Restore a forgotten memory by its path in the trash or its id (the last forgotten of several), without its uses.
-
-    Raises `UsageError` if a memory with its id exists again.
-    """
+    """Restore a forgotten memory, without its uses, by its path in the trash or its id (the last of several)."""
     catalog.check_writable(hub)
     chosen = next((one for one in trashed(hub) if name in (one.name, one.id)), None)
     if chosen is None:

@@ -90,10 +90,11 @@ def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
             problems.append(Problem(subject=path, message=str(error)))
             continue
         values = document.front_matter
+        segments = (_NO_SEGMENT.sub("-", part).strip("-.") for part in path.split("/")[:-1])
         fields = {
             "title": document.title,
             "tags": _tags([*document.tags, _text(values.get("type"))]),
-            "namespace": _namespace(path.rpartition("/")[0]),
+            "namespace": "/".join(filter(None, segments)),
             "created": _text(values.get("created")) or _text(values.get("date")),
             "updated": _text(values.get("modified")) or _text(values.get("updated")),
             "by": "basic-memory",
@@ -167,11 +168,6 @@ def _tags(tags: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in plain if tag))[:MAX_TAGS]
 
 
-def _namespace(folder: str) -> str:
-    segments = (_NO_SEGMENT.sub("-", part).strip("-.") for part in folder.split("/"))
-    return "/".join(segment for segment in segments if segment)
-
-
 def _text(value: object) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
 
@@ -226,7 +222,9 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
             names |= {memory.facts.id: new_id} if memory.facts.id not in ("", new_id) else {}
             if path:
                 files.append((shelf, path))
-                uses_of(hub).put(shelf.place, {new_id: use} if (use := _use(record)) else {})
+                used = facts_of("", {"created": record.last_use}, ()).created
+                if record.uses and used is not None:
+                    uses_of(hub).put(shelf.place, {new_id: Use(min(record.uses, MOST_USES), used)})
             else:
                 known += 1
         except ValidationError as error:
@@ -279,12 +277,9 @@ def _completed(hub: Hub, memory: MemoryFile) -> MemoryFile:
     if memory.problem:
         raise UsageError(memory.problem)
     created = now if facts.created is None else timestamp(facts.created)
-    fields = {
-        "title": memory.title,
-        "author": None,  # of another database
-        **({"created": now} if facts.created is None else {}),
-        **({"updated": created} if facts.updated is None else {}),
-    }
+    fields = {"title": memory.title, "author": None}  # of another database
+    fields |= {"created": now} if facts.created is None else {}
+    fields |= {"updated": created} if facts.updated is None else {}
     name = facts.id if facts.id.isascii() and facts.id.isalnum() and len(facts.id) == ID_CHARACTERS else ""
     path = f"{memory.shelf.prefix}{slug(text)}-{name}.md" if name else ""
     data = changed_file(memory.title, memory, fields, text if text != memory.body else None)
@@ -316,21 +311,13 @@ def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) 
     raise UsageError("All ids it could have are taken.")
 
 
-def _use(record: Record) -> Use | None:
-    facts = facts_of("", {"created": record.last_use}, ())
-    return Use(min(record.uses, MOST_USES), facts.created) if record.uses and facts.created is not None else None
-
-
 def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
     """Update `supersedes` and `superseded_by` of memories, as (folder, path), by a mapping of old to new ids."""
 
     def fields(stored: MemoryFile) -> dict[str, Any]:
         links = {key: getattr(stored.facts, key) for key in ("supersedes", "superseded_by", "may_supersede")}
-        return {
-            field: tuple(names.get(name, name) for name in old)
-            for field, old in links.items()
-            if names.keys() & set(old)
-        }
+        changed = {field: old for field, old in links.items() if names.keys() & set(old)}
+        return {field: tuple(names.get(name, name) for name in old) for field, old in changed.items()}
 
     for shelf, path in files if names else ():
         with suppress(WriteRefused):  # its front matter cannot be edited safely; the memory works without
@@ -378,12 +365,8 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
     data, uses = hub.data, uses_of(hub)
     counted, renamed, duplicates = uses.all(source.place), 0, 0
-    stored = [
-        one
-        for file in sorted(files_of(source).names())
-        if file.endswith(MARKDOWN_SUFFIX)
-        if (one := read(source, file))
-    ]
+    listed = sorted(file for file in files_of(source).names() if file.endswith(MARKDOWN_SUFFIX))
+    stored = [one for file in listed if (one := read(source, file))]
     taken = taken_ids(data) - {one.facts.id for one in stored} | {one.facts.id for one in all_known(hub)}
     names: dict[str, str] = {}
     files: list[tuple[MemoryFolder, str]] = []

@@ -57,10 +57,7 @@ def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
 
 
 def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
-    """Add what the signals of conversations say of the examined chunks.
-
-    They count for all chunks of an answer or for none, so that they favour no kind of document.
-    """
+    """Add what the signals of conversations say of the examined chunks, of all or none: so none is favoured by kind."""
     texts = bases.texts(plan.examined)
     for hit, chunk, document in texts:
         hit.spoken = is_conversation(chunk, document)
@@ -164,8 +161,7 @@ class Statement:
 def likeness(older: Statement, newer: Statement) -> float:
     """Return how much two statements are about the same subject: from 0 to 1.8, see `SAME_SUBJECT`.
 
-    It is their cosine, and parts of the share of common words by rarity (Dice's coefficient), a word of change in the
-    newer one, and values in both.
+    It is their cosine, and parts of the share of common words by rarity (Dice's coefficient), of change, and of values.
     """
     shared = older.words.keys() & newer.words.keys()
     common = sum(older.words[stem] for stem in shared)
@@ -224,9 +220,8 @@ class _Dated:
     share: float
     """Of the query's words, by rarity, as a part of what a statement needs."""
     first: Moment
-    """When it was written."""
+    """When it was written; `last`, when it was last changed or confirmed."""
     last: Moment
-    """When it was last changed or confirmed."""
 
 
 def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
@@ -270,11 +265,12 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                 key = number, document
                 if key == older.document_key:
                     continue
-                newer = memories.get(key)
-                if newer is None and certain and (chunk := _first_chunk(plan, bases, key)) is not None:
-                    newer = memories[key] = Candidate((number, chunk), document)
-                    hits.append(newer)
-                    waiting.append(newer)
+                newer, selection = memories.get(key), plan.selections[number]
+                for chunk in first_chunks(bases.open[number].index, [document]) if newer is None and certain else ():
+                    if selection is None or chunk in selection.chunks:
+                        newer = memories[key] = Candidate((number, chunk), document)
+                        hits.append(newer)
+                        waiting.append(newer)
                 if newer and (certain or _may_replace(older, newer, facts, facts_in(bases, [key])[key])):
                     yield (older, newer), certain
 
@@ -285,14 +281,6 @@ def _may_replace(older: Candidate, newer: Candidate, old: Facts, new: Facts) -> 
         return False
     changed = old.updated or old.created or 0.0
     return newer.score >= LEAST_DECLARED * older.score and (new.created or 0.0) >= changed
-
-
-def _first_chunk(plan: Plan, bases: OpenBases, key: Key) -> int | None:
-    """Return the first chunk of a document, or None if the query excludes it."""
-    number, document = key
-    chunks = first_chunks(bases.open[number].index, [document])
-    selection = plan.selections[number]
-    return next((chunk for chunk in chunks if selection is None or chunk in selection.chunks), None)
 
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:

@@ -65,7 +65,7 @@ def own_time(chunk: ChunkRow, document: DocumentRow) -> float | None:
     """Return when something was written by its own account, in seconds since the epoch, or None.
 
     That is the day in the heading of a session's turn, else the document's `updated` or `date`, else a day in its title
-    or its file name. Commits and file times are of the copy, so they do not count.
+    or its file name.
     """
     turn = written_day(chunk.headings[-1]) if document.kind == "session" and chunk.headings else None
     if turn is not None:
@@ -77,10 +77,7 @@ def own_time(chunk: ChunkRow, document: DocumentRow) -> float | None:
 
 
 def written_day(text: str) -> float | None:
-    """Return the first full date in a text, such as `2023-05-08`, `8 May, 2023` or `May 8th, 2023`, or None.
-
-    The date is the beginning of that day in UTC, in seconds since the epoch.
-    """
+    """Return the first full date in a text, such as `May 8th, 2023`: its start in UTC, in seconds since the epoch."""
     match = _FULL_DATE.search(text)
     with suppress(ValueError):  # 31 June
         return datetime(*_full(match), tzinfo=UTC).timestamp() if match else None
@@ -93,12 +90,9 @@ def month_of(name: str) -> int:
 
 
 def asked_time(text: str, now: float) -> AskedTime | None:
-    """Return the time that a question in English asks for, or None.
+    """Return the time that a question in English asks for, or None; `now` is in seconds since the epoch.
 
-    It knows full dates, months and years (`on 8 May, 2023`, `in May`, `in 2023`), and times relative to `now`, in
-    seconds since the epoch (`yesterday`, `last week`, `two weeks ago`, `in the past three days`, `on Monday`). Days are
-    those of UTC. A month or weekday without a year is the latest one. Words in quotes, and dates in paths and names, do
-    not count.
+    Days are those of UTC; a month or weekday without a year is the latest one. Words in quotes do not count.
     """
     plain = _QUOTED.sub(" · ", text)
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -125,10 +119,6 @@ Period = tuple[datetime, datetime]
 
 def _one_day(start: datetime) -> Period:
     return start, start + timedelta(1)
-
-
-def _full_date(match: re.Match[str], _: datetime) -> Period:
-    return _one_day(datetime(*_full(match), tzinfo=UTC))
 
 
 def _whole_month(year: int, month: int) -> Period:
@@ -198,7 +188,11 @@ _COUNTED = (_ago, _past, _calendar, _relative_day, _weekday)
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = tuple(
     (re.compile(f"{_BEFORE}(?:{pattern}){_AFTER}", flags), read)
     for pattern, flags, read in (
-        (rf"(?:on )?(?:{'|'.join(_WRITTEN)})", re.IGNORECASE, _full_date),
+        (
+            rf"(?:on )?(?:{'|'.join(_WRITTEN)})",
+            re.IGNORECASE,
+            lambda match, _: _one_day(datetime(*_full(match), tzinfo=UTC)),
+        ),
         (
             rf"(?:in )?(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})",
             re.IGNORECASE,
@@ -267,10 +261,7 @@ HALF_LIFE_DAYS = 180.0
 
 
 def decay(days: float) -> float:
-    """Return the decay after days without a confirmed use, falling linearly from 1 to `LEAST_DECAY`.
-
-    Negative values (another machine's clock) count as 0.
-    """
+    """Return the decay after days (negative: 0) without a confirmed use, falling linearly from 1 to `LEAST_DECAY`."""
     return max(LEAST_DECAY, 1 - max(0.0, days) / FADING_DAYS)
 
 
@@ -280,10 +271,7 @@ def confidence(source: Source, uses: int) -> float:
 
 
 def strength(source: Source, uses: int, last_use: float, now: float, misleading: int = 0) -> float:
-    """Return the strength of a memory, from 0.05 to 1; half of it each time that it misled.
-
-    `last_use` is the time of the last use, or of writing; times are in seconds since the epoch.
-    """
+    """Return the strength of a memory, up to 1; `last_use` (or writing) and `now` are in seconds since the epoch."""
     return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses) * MISLED**misleading
 
 
@@ -319,7 +307,7 @@ class Facts:
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     rejected: bool = False
-    """Whether it tells of a way that was tried, and not taken."""
+    """A way that was tried, and not taken."""
     misleading: int = 0
     """How often it misled since it was confirmed or changed."""
     may_supersede: tuple[str, ...] = ()
@@ -394,10 +382,7 @@ def facts_in(bases: OpenBases, keys: Sequence[Key]) -> dict[Key, Facts]:
 
 
 def recency(age: float, weight: float) -> float:
-    """Return the recency factor for an age in days.
-
-    A weight of 0 ignores age; 1 halves the score every `HALF_LIFE_DAYS`.
-    """
+    """Return the recency factor for an age in days; a weight of 1 halves the score every `HALF_LIFE_DAYS`."""
     return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
 
 
@@ -414,18 +399,9 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     weights, without = [base.base.weight for base in bases.open], plan.query.without
     for hit in () if "weight" in without else hits:
         hit.multiply("weight", weights[hit.key[0]] / max(weights))
-    if "strength" not in without:
-        _strengthen(bases, hits)
-    if plan.query.recency and "recency" not in without:
-        rows = bases.documents([hit.document_key for hit in hits])
-        for hit in hits:
-            hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
-
-
-def _strengthen(bases: OpenBases, hits: list[Candidate]) -> None:
-    memories = facts_in(bases, [hit.document_key for hit in hits])
+    memories = {} if "strength" in without else facts_in(bases, [hit.document_key for hit in hits])
     rows, counted = bases.documents(memories), dict[int, Mapping[str, Use]]()
-    for hit in hits:
+    for hit in hits if memories else ():
         if facts := memories.get(hit.document_key):
             number = hit.key[0]
             if number not in counted:
@@ -437,6 +413,10 @@ def _strengthen(bases: OpenBases, hits: list[Candidate]) -> None:
             value = strength(facts.source, use.uses if use else 0, last, bases.now, facts.misleading)
             behind = bool(facts.superseded_by or facts.misleading)
             hit.multiply("strength", strength_factor(value, superseded=behind))
+    if plan.query.recency and "recency" not in without:
+        rows = bases.documents([hit.document_key for hit in hits])
+        for hit in hits:
+            hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
 
 
 WEIGHED = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)

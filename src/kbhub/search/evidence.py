@@ -94,40 +94,29 @@ def is_name(text: str) -> bool:
 
 @lru_cache(maxsize=PATHS)
 def words_of(path: str) -> str:
-    """Return a relative path without its extension, followed by its words split at separators, case and digits.
-
-    `runbooks/kafkaRestart.md` → `runbooks/kafkaRestart runbooks kafka Restart`.
-    """
+    """Map `runbooks/kafkaRestart.md` to `runbooks/kafkaRestart runbooks kafka Restart`."""
     name = str(PurePosixPath(path).with_suffix(""))
     return " ".join([name, *_words(name)])
 
 
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Lift the best chunk of each document that a query, without filters, names by its file name.
-
-    `EIP-1559 base fee` means `eip-1559.md`.
-    """
+    """Lift the best chunk of each document that a query names by its file name: `EIP-1559 fee` means `eip-1559.md`."""
     name = _name(plan.question)
     if not name:
         return
-    named = set()
-    paths = bases.paths([hit.document_key for hit in hits])
+    named, paths = set(), bases.paths([hit.document_key for hit in hits])
     for hit in hits:
-        path = paths.get(hit.document_key, "")
-        if hit.document_key not in named and _names(name, path):
+        if hit.document_key not in named and _names(name, paths.get(hit.document_key, "")):
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
 
 
 def _names(query: tuple[str, ...], path: str) -> bool:
-    """Return whether a query is a document's file name, or contains one with a number.
-
-    A name of plain words (`cargo-add`) within a longer question may not be what it is about; lifting those costs .004
-    nDCG on the section questions.
-    """
+    """Return whether a query is a document's file name, or contains one with a number."""
     name = _name(path.rpartition("/")[2].rpartition(".")[0])
     if query in (name, name[1:] if name and name[0].isdigit() else name):
         return True
+    # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
     if len(name) < 2 or not any(part.isdigit() for part in name):
         return False
     return any(query[at : at + len(name)] == name for at in range(len(query) - len(name) + 1))
@@ -159,10 +148,7 @@ def share(some: Iterable[str], words: Iterable[str]) -> float:
 
 
 def cohesion(words: Iterable[str]) -> float:
-    """Return how related a query's words are, from 0 to 1; 1 for a single word, 0 if the model knows none.
-
-    A question of closely related words is near every text of that field, so its cosines mean less.
-    """
+    """Return how related a query's words are, as then cosines mean less: 1 for a single one, 0 if all are unknown."""
     model = _model()
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
@@ -221,10 +207,7 @@ class QueryTerms:
         self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
-        """Compute the text signals of a chunk.
-
-        The headings above it come outermost first; `names` are other names of its document: path, tags, aliases.
-        """
+        """Compute the text signals of a chunk, headings outermost first; `names` are path, tags and aliases."""
         text = text[:MOST_CHARACTERS]
         words, near = _found(text, self._stems, self._pairs)
         titled = short_stems(title)
@@ -237,6 +220,7 @@ class QueryTerms:
             used = [(max(forms, key=partial(_found_of, everywhere)), rare) for forms, rare in self._spellings]
             terms = [*terms, *used]
             shares = dict.fromkeys(self._stems, 0.0) | _shares(terms)
+        every = [(word, *term) for word, term in zip(self._texts, terms, strict=True)]
         covered = sum(rare * _found_of(everywhere, stems) for stems, rare in terms)
         named, defined, rare_names = self._named(text, headings[-1] if headings else title)
         return Evidence(
@@ -246,13 +230,7 @@ class QueryTerms:
             identifier=named / self._total,
             definition=defined / self._total,
             names=rare_names / self._rarity,
-            missing=tuple(
-                [
-                    (word, rare)
-                    for word, (stems, rare) in zip(self._texts, terms, strict=True)
-                    if not everywhere.issuperset(stems)
-                ]
-            ),
+            missing=tuple([(word, rare) for word, stems, rare in every if not everywhere.issuperset(stems)]),
             literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
@@ -279,8 +257,7 @@ def _found(
 ) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
     """Return (position, stem) of each wanted stem in a text, and the set of adjacent pairs.
 
-    Parts of a mixed-case word count where they are one of the given pairs: who writes `max_retries` or "max retries"
-    means `maxRetries`, but "storage" is not `StorageLayout`.
+    Parts of a mixed-case word count as one of the pairs: "max retries" is `maxRetries`, "storage" no `StorageLayout`.
     """
     if not wanted:
         return [], set()
@@ -332,10 +309,7 @@ def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:
 
 
 def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> float:
-    """Return the largest rarity of stems that stand together, each counted once.
-
-    Words are (position, stem), in order.
-    """
+    """Return the largest rarity of stems that stand together, each counted once, of words (position, stem) in order."""
     best = total = 0.0
     counts: dict[str, int] = {}
     first = 0
@@ -391,8 +365,7 @@ SIGNAL = RankingSignal(tuple(AMOUNTS), lambda _: True, _add)
 def same_text(one: Evidence, other: Evidence) -> bool:
     """Return whether two chunks have the same words under the same title and heading.
 
-    Pages that share a paragraph, such as the options of related commands, are not duplicates: which of them is meant
-    matters. Collapsing those as well costs .025 nDCG@5 on the section questions.
+    Collapsing pages that share a paragraph, such as the options of related commands, costs .025 nDCG@5.
     """
     if one.name != other.name:
         return False

@@ -88,8 +88,7 @@ def confidence(
     """Return the probability that a chunk belongs to an answer.
 
     `similarity` is its cosine to the query, None without a calibrated model; `size` the number of chunks in its base;
-    `cohesion` that of the query's words; `absent` the share of them, by rarity, that occur in no base; and `lacking`
-    the gap. A model without weights of its own, or None, gets the keyword weights.
+    `absent` the share of the query's words, by rarity, that occur in no base; and `lacking` the gap.
     """
     weights = WORDS if similarity is None else MODELS.get(model or "", WORDS)
     value = (
@@ -119,8 +118,7 @@ def judge(
 ) -> float:
     """Return the probability that the bases answer a query with so many terms: that of the best of the examined hits.
 
-    So a further base takes hardly anything from it. Without a model, the cosines are not calibrated. `literal` is the
-    least if one chunk has all terms, names as they were typed.
+    Without a model, the cosines are not calibrated. `literal` is the least if one chunk has all terms, as typed.
     """
     sizes, likely, best = [index.size()[0] for index in bases.indexes], [], 0.0
     for hit in hits[:EXAMINED]:
@@ -143,29 +141,18 @@ def verdict(confidence: float) -> Verdict:
 
 
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
-"""Note on an answer with semantic hits only."""
-
 NOT_COVERED = "These bases probably do not cover this, or use other words; the nearest passages follow."
-"""Note on an answer whose hits most likely answer something else."""
+LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
+"""Notes that are shown before the hits."""
 
 ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
-"""Note on the last page of a semantic answer."""
-
 ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
-"""Note on the last page if hits need both signals."""
-
 NO_WORDS = "The query has no words to search for."
-"""Note on an answer to a query that is empty, or consists of filters."""
-
 _FILTERED = "No document matches "
-
 _UNFINISHED = " is still being indexed"
 
 MOST_SCANNED = 5
 """Refs that a note names at most."""
-
-LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
-"""Notes that are shown before the hits."""
 
 
 def rewording_helps(notes: Sequence[str]) -> bool:
@@ -183,8 +170,7 @@ def notes_on(
 ) -> list[str]:
     """Return notes on how a query was understood, where that differs from what was typed, one of `LEADING_NOTES` first.
 
-    `near_only` says that no term of it occurs, `filtered_out` that filters and exclusions leave no document, and `ends`
-    where an incomplete list ends.
+    `near_only`: no term of it occurs; `filtered_out`: no document is left; `ends`: where an incomplete list ends.
     """
     understood, query, notes = plan.parsed, plan.query, list[str]()
     if result.hits and (near_only or result.verdict == "none"):
@@ -227,8 +213,7 @@ def unfinished(
 ) -> list[str]:
     """Return notes on searched bases whose indexes are behind their files.
 
-    The mappings are by base: `progress` as (files done, files to do) while it is being indexed, `behind` as the number
-    of changed files not yet indexed, `failed` as why indexing failed.
+    By base: `progress` (files done, files to do), `behind` (changed files not yet indexed), `failed` (why).
     """
     notes = []
     for name, scan in bases.scans.items():

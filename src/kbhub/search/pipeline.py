@@ -38,6 +38,7 @@ from kbhub.search.plan import (
     Plan,
     RankingSignal,
     SignalPart,
+    Standing,
     TermWeights,
     WeightedTerm,
     by_base,
@@ -89,10 +90,7 @@ RANKING_SIGNALS: tuple[RankingSignal, ...] = (
 
 
 def ranked(query: Query, bases: OpenBases, weights: TermWeights | None = None) -> SearchResult:
-    """Search the open bases; one that turns out to be damaged is skipped, and the others are searched again.
-
-    `weights` gets those of its terms.
-    """
+    """Search the open bases; one that turns out to be damaged is skipped, and the others are searched again."""
     while True:
         try:
             result = rank(query, bases)
@@ -103,26 +101,20 @@ def ranked(query: Query, bases: OpenBases, weights: TermWeights | None = None) -
             failed = [error]
         except (KbhubError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001 - raised again unless it is that of a base
-            failed = _failures(query, bases, error)
+        except Exception:  # not BLE001: raised again unless it is that of a base
+            failed = []
+            rank(query, OpenBases(bases.hub, bases.now, bases.embedder, bases.notes))
+            for base in bases.open:  # which of them cannot be searched alone
+                try:
+                    rank(query, OpenBases(bases.hub, bases.now, bases.embedder, bases.notes, [base]))
+                except IndexUnavailable as known:
+                    failed.append(known)
+                except Exception as unforeseen:  # noqa: BLE001 - it may be anything
+                    failed.append(base.index.failed(unforeseen))
+            if not failed:
+                raise
         for failure in failed:
             bases.hub.state(Freshness).forget(bases.skip(failure).index.path)
-
-
-def _failures(query: Query, bases: OpenBases, unforeseen: Exception) -> list[IndexUnavailable]:
-    """Return the errors of the bases that cannot be searched alone; raise the unforeseen one if that tells nothing."""
-    failed = []
-    rank(query, OpenBases(bases.hub, bases.now, bases.embedder, bases.notes))
-    for base in bases.open:
-        try:
-            rank(query, OpenBases(bases.hub, bases.now, bases.embedder, bases.notes, [base]))
-        except IndexUnavailable as error:
-            failed.append(error)
-        except Exception as error:  # noqa: BLE001 - it may be anything
-            failed.append(base.index.failed(error))
-    if not failed:
-        raise unforeseen
-    return failed
 
 
 def rank(query: Query, bases: OpenBases) -> SearchResult:
@@ -305,10 +297,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
-    """Group candidates, best first, by document under the best one, and duplicate documents under the best of them.
-
-    `by_document` makes a hit of each document rather than of each chunk.
-    """
+    """Group candidates, best first, by document under the best one, and duplicate documents under the best of them."""
     groups: dict[Key, Candidate] = {}
     documents = bases.documents([hit.document_key for hit in candidates]) if by_document else {}
     files: dict[tuple[str, bytes], Candidate] = {}
@@ -341,8 +330,7 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
 class Remaining:
     """The hits that follow the ranked ones, best first.
 
-    They are ordered by keyword score only, scaled so that none exceeds the last ranked hit. `matches` has all chunks
-    with a word of the query, per base; `by_document` makes a hit of each document rather than of each chunk.
+    They are ordered by keyword score only, scaled so that none exceeds the last ranked hit.
     """
 
     def __init__(self, matches: Sequence[retrieval.Matches], ranked: Sequence[Candidate], *, by_document: bool) -> None:
@@ -408,8 +396,8 @@ class Remaining:
         rows = np.flatnonzero(base.documents == hit.document)
         ids, values = base.columns.ids[base.positions[rows]], base.values[rows]
         at = int(np.flatnonzero(ids == hit.key[1])[0])
-        part = SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale)
-        best = Candidate(hit.key, hit.document, (part,), hit.factors)
+        best = Candidate(hit.key, hit.document, (), hit.factors)
+        best.add([SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale)], zeros=True)
         if self._by_document:
             order = [place for place in np.argsort(-values, kind="stable") if place != at]
             best.more = [Candidate((base.base, int(ids[place])), hit.document) for place in order]
@@ -424,13 +412,10 @@ def described(
     documents = bases.documents([hit.document_key for best in page for hit in (best, *best.same)])
     chunks = bases.chunks([hit.key for best in page for hit in (best, *best.more[:also])])  # all in one go
     active, settings = bases.hub.discovery().bases, bases.hub.config().settings
-    standings = {
-        (number, row): standing
-        for number, ids in by_base(documents).items()
-        for row, standing in standings_of(
-            bases.hub, bases.open[number], [documents[number, row] for row in ids], bases.now
-        ).items()
-    }
+    standings: dict[Key, Standing] = {}
+    for number, ids in by_base(documents).items():
+        found = standings_of(bases.hub, bases.open[number], [documents[number, row] for row in ids], bases.now)
+        standings |= {(number, row): standing for row, standing in found.items()}
     docids = short_docids([documents[best.document_key].docid for best in page], bases.indexes)
 
     def place(key: Key) -> str:
@@ -452,6 +437,7 @@ def described(
         outdated_by = standing.outdated
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
+        twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
         if not outdated_by and best.replaced_by:
             seems = "a newer memory may replace this:" if home.kind == "memory" else "apparently replaced by"
             outdated_by = f"{seems} {place(best.replaced_by)}"
@@ -481,12 +467,7 @@ def described(
                 also=tuple(
                     [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
                 ),
-                duplicates=tuple(
-                    [
-                        ref_of(bases.open[other.key[0]].base, documents[other.document_key].path, active)
-                        for other in best.same
-                    ]
-                ),
+                duplicates=tuple([ref_of(base, documents[key].path, active) for base, key in twins]),
                 trace=_trace(best, scale) if plan.query.explain else None,
             )
         )

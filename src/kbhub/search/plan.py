@@ -64,7 +64,6 @@ class WeightedTerm:
     weight: float
     """Inverse document frequency over all bases; for a term that occurs nowhere, the largest in the query."""
     found: bool = True
-    """Whether it occurs anywhere."""
 
 
 @struct(frozen=False)
@@ -83,10 +82,8 @@ class Plan:
     parsed: ParsedQuery
     """The query itself, without other wordings."""
     others: Sequence[ParsedQuery]
-    """Other wordings."""
     passage: ParsedQuery
     asked: AskedTime | None
-    """The time that it asks for."""
     terms: tuple[Term, ...]
     """Terms to look up."""
     filters: tuple[str, ...]
@@ -157,57 +154,47 @@ class Evidence:
     """Stems of the document's title and the chunk's own heading."""
 
 
+@struct(frozen=False)
 class Candidate:
-    """A chunk on its way to a hit: its score, and the parts and factors that make it.
+    """A chunk on its way to a hit: its score, and the parts and factors that make it."""
 
-    `document` is the id in its base. `parts` are what each signal adds; `factors` are (name, factor), applied to their
-    sum.
-    """
+    key: Key
+    document: int
+    """Its id in the base."""
+    parts: tuple[SignalPart, ...] = ()
+    """What each signal adds."""
+    factors: tuple[tuple[str, float], ...] = ()
+    """Name and factor, applied to the sum of the parts."""
+    score: float = 0.0
+    document_key: Key = field(init=False)
+    evidence: Evidence | None = None
+    spoken: bool = False
+    """Whether it is of a conversation."""
+    replaces: Sequence[Key] = ()
+    """Older chunks that it seems to replace."""
+    replaced_by: Key | None = None
+    more: list[Candidate] = field(default_factory=list)
+    """Other chunks of the same document, best first, if a hit is a document."""
+    same: list[Candidate] = field(default_factory=list)
+    """Best chunks of documents with the same text."""
 
-    __slots__ = (
-        *("document", "document_key", "evidence", "factors", "key", "more", "parts"),
-        *("replaced_by", "replaces", "same", "score", "spoken"),
-    )
-
-    def __init__(
-        self,
-        key: Key,
-        document: int,
-        parts: tuple[SignalPart, ...] = (),
-        factors: tuple[tuple[str, float], ...] = (),
-        score: float | None = None,
-    ) -> None:
-        self.key, self.document, self.factors, self.parts = key, document, factors, parts
-        self.document_key: Key = key[0], document
-        self.evidence: Evidence | None = None
-        self.spoken = False
-        """Whether it is of a conversation."""
-        self.replaces: Sequence[Key] = ()
-        """Older chunks that it seems to replace."""
-        self.replaced_by: Key | None = None
-        self.more: list[Candidate] = []
-        """Other chunks of the same document, best first, if a hit is a document."""
-        self.same: list[Candidate] = []
-        """Best chunks of documents with the same text."""
-        self.score = self._sum() if score is None else score
+    def __post_init__(self) -> None:
+        self.document_key = self.key[0], self.document
 
     def add(self, parts: Iterable[SignalPart], *, zeros: bool = False) -> None:
         """Add parts to the score, those of zero only if they are to be shown."""
         if added := tuple([part for part in parts if part.amount or zeros]):
             self.parts += added
-            self.score = self._sum()
+            score = 0.0
+            for part in self.parts:  # not `sum`, which adds floats differently from Python 3.12 on
+                score += part.amount
+            self.score = prod([factor for _, factor in self.factors], start=score)
 
     def multiply(self, name: str, factor: float) -> None:
         """Apply a factor to the score."""
         if factor != 1:
             self.factors = (*self.factors, (name, factor))
             self.score *= factor
-
-    def _sum(self) -> float:
-        score = 0.0
-        for part in self.parts:  # not `sum`, which adds floats differently from Python 3.12 on
-            score += part.amount
-        return prod([factor for _, factor in self.factors], start=score)
 
 
 @struct
@@ -238,7 +225,7 @@ class OpenBases:
     scans: dict[str, UnindexedScan] = field(default_factory=dict)
     """Base → the scan of files that its first index lacks."""
     facts: dict[Key, Any] = field(default_factory=dict)
-    """Front matter of memories: `document_signals.facts_in`."""
+    """Of memories: `document_signals.facts_in`."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
 

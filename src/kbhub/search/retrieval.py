@@ -57,9 +57,7 @@ class Matches:
     """All chunks of a base with a query term, one array per field."""
 
     base: int
-    """Number of the base."""
     columns: Columns
-    """The index columns of the base."""
     positions: NDArray[np.int64]
     """Ascending."""
     documents: NDArray[np.int32]
@@ -94,15 +92,11 @@ def keyword_ranking(
     others: Sequence[Sequence[Term]] = (),
     passage: Sequence[Term] = (),
 ) -> KeywordRanking:
-    """Rank the chunks of all bases by BM25 with pooled statistics.
+    """Rank the chunks of all bases by BM25, with statistics over all of them, however a corpus is split into bases.
 
-    Document count, document frequencies and mean length are summed over the bases, so the ranking does not depend on
-    how a corpus is split into bases.
-
-    Each index is within a snapshot; chunk keys contain its position. Empty `selections` select everything. `each`
-    limits the chunks per document; None means no limit. `others` are the terms of each other wording: a term counts
-    once for every wording that has it, and those that occur nowhere are ignored. `passage` has the terms of a made-up
-    answer, which rank as those of another wording, and are not in the result.
+    Chunk keys contain the position of their index. Empty `selections` select everything. `each` limits the chunks per
+    document. `others` are the terms of each other wording: a term counts once for every wording that has it, and those
+    that occur nowhere are ignored. `passage` has those of a made-up answer, which rank likewise and are not returned.
     """
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
@@ -152,11 +146,10 @@ def semantic_ranking(
     others: NDArray[np.int64] = NO_CHUNKS,
     each: int | None = EACH,
 ) -> SemanticRanking:
-    """Rank the chunks of all bases by cosine similarity to a vector of shape (dimensions,) and length 1.
+    """Rank the chunks of all bases by cosine similarity to a unit vector; see `keyword_ranking`.
 
-    Arguments are as for `keyword_ranking`, with an index of None for a base with vectors of another embedder.
-    `LEAST_SIMILARITY` does not apply to filtered selections. `others` are chunks to compare in any case, keyed as by
-    `Ranking`.
+    An index is None for a base with vectors of another embedder. `LEAST_SIMILARITY` does not apply to filtered
+    selections. `others` are chunks to compare in any case, keyed as by `Ranking`.
     """
     allowed = selections or [None] * len(indexes)
     comparable = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
@@ -291,16 +284,12 @@ def fuse(
     fusion: Fusion = "convex",
     coverage: float = 1.0,
 ) -> list[Candidate]:
-    """Join the rankings of one query, `keyword` and `semantic`, over all bases; return all their chunks, best first.
+    """Join the rankings of the signals of a query that ran, over all bases; return all their chunks, best first.
 
     `convex` adds the signals' values, each divided by its largest (Bruch, Gai, Ingber: "An Analysis of Fusion
-    Functions for Hybrid Retrieval", TOIS 2023), so that it matters how much better a chunk is, not only that it
-    is. A chunk without a comparable vector counts as if its semantic value were as good as its keyword value. `rrf`
-    adds reciprocals of the ranks.
-
-    A signal that did not run has no ranking. `compared` are the chunks with a comparable vector, ascending, including
-    ones outside the ranking, and `similarities` their cosines. `places` break ties. `coverage` is the largest share of
-    the query's terms, by weight, that a single chunk has.
+    Functions for Hybrid Retrieval", TOIS 2023), so that it matters how much better a chunk is; `rrf` adds reciprocals
+    of the ranks. `compared` are the chunks with a comparable vector, ascending, including ones outside the ranking, and
+    `similarities` their cosines. `places` break ties. `coverage` is that of the keyword ranking.
     """
     joined = Ranking.joined(list(rankings.values()))
     chunks, first = np.unique(joined.chunks, return_index=True)
@@ -314,7 +303,12 @@ def fuse(
         at = np.minimum(np.searchsorted(compared, chunks), len(compared) - 1)
         known = (compared[at] == chunks) & (ranks["semantic"] == 0)
         values["semantic"] = np.where(known, similarities[at], values["semantic"])
-    amounts = _convex(values, semantic_share(coverage)) if fusion == "convex" else _reciprocal(ranks)
+    if fusion == "convex":
+        amounts = _convex(values, semantic_share(coverage))
+    else:
+        weights = {"keyword": 1.0, "semantic": RRF_SEMANTIC}
+        best = sum(weights[signal] for signal in ranks) / (RRF_K + 1)
+        amounts = {signal: np.where(at > 0, weights[signal] / (RRF_K + at) / best, 0.0) for signal, at in ranks.items()}
     total = sum(amounts.values(), np.zeros(len(chunks)))
     order = best_first(chunks, total, places)
     columns = [
@@ -348,15 +342,6 @@ def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str
     return amounts
 
 
-def _reciprocal(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.float64]]:
-    """Return what each signal adds to each chunk."""
-    weights = {"keyword": 1.0, "semantic": RRF_SEMANTIC}
-    best = sum(weights[signal] for signal in ranks) / (RRF_K + 1)
-    return {
-        signal: np.where(column > 0, weights[signal] / (RRF_K + column) / best, 0.0) for signal, column in ranks.items()
-    }
-
-
 def _parts(columns: Sequence[tuple[str, Any, Any, Any]], at: int) -> tuple[SignalPart, ...]:
     """Return what each signal with a value adds to one chunk; a column has its value, its amount and its rank."""
     return tuple(
@@ -385,12 +370,9 @@ LEAST_KNOWN = 0.5
 
 
 def _look_again(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Mix in cosines to the query and its other wordings, unless too few chunks have a vector.
-
-    The model does not know names of programs, so a query with one is left alone.
-    """
+    """Mix in cosines to the query and its other wordings, unless too few chunks have a vector."""
     model = bases.hub.transformer()
-    if model is None or any(is_name(term.text) for term in plan.parsed.terms):
+    if model is None or any(is_name(term.text) for term in plan.parsed.terms):  # it knows no names of programs
         return
     wanted = [hit.key for hit in hits if any(part.rank and part.rank <= CANDIDATES for part in hit.parts)]
     vectors: dict[Key, bytes] = {}
@@ -420,11 +402,7 @@ def share(coverage: float) -> float:
 
 
 def mix(hits: Sequence[Candidate], similarities: Mapping[Key, float], weight: float) -> None:
-    """Mix cosines into the scores of candidates; those with a cosine have an additional part.
-
-    The cosines are stretched to the range of these candidates' scores, and the new score is the mean of both, with
-    `weight` for the cosines.
-    """
+    """Mix cosines, stretched to the range of the scores of candidates that have one, into these with a weight."""
     sums = {hit.key: sum(part.amount for part in hit.parts) for hit in hits if hit.key in similarities}
     values = [similarities[key] for key in sums]
     if not values or max(values) <= min(values):

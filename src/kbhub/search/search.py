@@ -48,10 +48,9 @@ NO_LLM = LlmOptions()
 
 
 def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> SearchResult:
-    """Search all selected bases as last indexed (see `sync` to index them first).
+    """Search all selected bases as last indexed; one that fails is listed in `skipped`.
 
-    A base that fails is listed in `skipped`; the others still answer. A string is searched with the mode and limit of
-    the settings. `weights` gets those of its terms. Raises `BaseNotFound` if the query names a base that is not active.
+    A string is searched with the mode and limit of the settings; `weights` gets those of its terms.
     """
     # numpy costs 15 MB and 60 ms, and many servers never get a query.
     from kbhub.search import pipeline  # noqa: PLC0415
@@ -106,10 +105,16 @@ def _opened(
             if not complete and not base.engine:
                 lacking.append((base, index.paths()))
         except (BaseUnavailable, IndexUnavailable) as error:
+            state, reason = hub.state(Freshness), str(error)
             if isinstance(error, IndexUnavailable) and not base.engine and is_in_progress(hub, base):
                 lacking.append((base, []))
-            else:
-                bases.skipped.append(Skipped(base=base.id, reason=_why_skipped(hub, base, error)))
+                continue
+            if isinstance(error, IndexUnavailable) and error.reason == NOT_THERE:
+                if failure := state.failed.get(base.id):
+                    reason = failure
+                elif progress := dict(state.progress):
+                    reason = f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
+            bases.skipped.append(Skipped(base=base.id, reason=reason))
             continue
         if fingerprint and not comparable:
             notes.append(f"{base.id}: keyword search only, until its vectors are recomputed with the current embedder.")
@@ -124,17 +129,6 @@ def _opened(
                 bases.scans[base.id], found = scan(base, indexed, terms, hub.limits(), embedder, stack)
                 bases.open += [OpenBase(base, found, embedder is not None, complete=False)] if found else []
     return bases
-
-
-def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
-    state = hub.state(Freshness)
-    if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
-        return str(error)
-    if failure := state.failed.get(base.id):
-        return failure
-    if progress := dict(state.progress):
-        return f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
-    return str(error)
 
 
 def every_hit(hub: Hub, query: Query, most: int = sys.maxsize) -> SearchResult:
@@ -152,10 +146,7 @@ def every_hit(hub: Hub, query: Query, most: int = sys.maxsize) -> SearchResult:
 def search_assisted(
     hub: Hub, query: Query, wanted: LlmOptions = NO_LLM, weights: TermWeights | None = None
 ) -> SearchResult:
-    """Search with the requested help of a language model, or what the settings enable.
-
-    Raises `UsageError` if the client gives too many queries.
-    """
+    """Search with the requested help of a language model, or what the settings enable."""
     settings = hub.config().settings
     expands = settings.expansion.enabled if wanted.expand is None else wanted.expand
     reranks = settings.rerank.enabled if wanted.rerank is None else wanted.rerank

@@ -26,12 +26,12 @@ from kbhub.workspace.config import (
     engine_fault,
     folder_of,
     id_fault,
-    is_engine_url,
     shown_url,
     split_engine_url,
 )
 from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
+from kbhub.workspace.extensions import engine_for
 from kbhub.workspace.files import PACKAGES, expand, is_directory, why_no_directory
 from kbhub.workspace.settings import BaseEntry, GlobalConfig, nearest
 from kbhub.workspace.validation import adapter
@@ -200,7 +200,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
             fault = f"--for {given}: {place} {why_no_directory(Path(place))}"
             raise UsageError(f"{fault}; name the folder that holds the projects.")
     memories, notes = False, tuple[str, ...]()
-    if is_engine_url(new.folder):
+    if engine_for(new.folder):
         if wrong := engine_fault(new.folder):
             raise UsageError(f"The URL of a shared base {wrong}.")
         url, shared_as = split_engine_url(new.folder)

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,17 +35,10 @@ POWER = Path("/sys/class/power_supply")
 
 
 def machine_is_free(power: Path = POWER) -> bool:
-    """Return whether the machine has capacity for background work.
-
-    It has none on battery, as far as the system says (Linux does), or with more other processes ready to run than
-    processors.
-    """
-    try:
-        states = [(supply / "status").read_text("utf-8").strip() for supply in power.glob("BAT*")]
-    except OSError:
-        states = []
-    if "Discharging" in states:
-        return False
+    """Return whether the machine is not on battery, as far as the system says, and has a processor to spare."""
+    with suppress(OSError):
+        if "Discharging" in [(supply / "status").read_text("utf-8").strip() for supply in power.glob("BAT*")]:
+            return False
     return not hasattr(os, "getloadavg") or os.getloadavg()[0] < (os.cpu_count() or 1) + 1
 
 
@@ -58,11 +51,7 @@ def embed_ahead(
 ) -> bool:
     """Compute the vectors that chunks lack and drop those of vanished texts; return whether nothing is left to do.
 
-    One process at a time works on a base. `go_on` is asked before each batch; what was computed before is kept.
-    `progress` is called with the base, the number of finished chunks and their total. The default model is
-    all-MiniLM-L6-v2.
-
-    Raises `EmbedderError` if the model cannot be loaded.
+    One process at a time works on a base. `go_on` is asked before each batch. The default model is all-MiniLM-L6-v2.
     """
     if (embedder := embedder or transformer()) is None:
         raise EmbedderError(MINILM_INSTALL)
@@ -157,10 +146,9 @@ class IndexingStopped(BaseException):
 
 
 class Background:
-    """A thread, alive only while there is work, that indexes one base after the other.
+    """A thread, alive only while there is work, that indexes one base after the other, and calls `done` after each.
 
-    `done` is called on the thread after each piece of work. When idle, it calls `tidy` to process the query log
-    (`maintain` of a hub), and `embed_ahead` to compute transformer vectors, if they are used.
+    When idle, it calls `tidy` to process the query log, and `embed_ahead` to compute transformer vectors.
     """
 
     def __init__(
@@ -214,7 +202,16 @@ class Background:
     def look_at(self, changes: Mapping[str, frozenset[str] | None]) -> None:
         """Like `look`, with base → changed paths (None: any may have changed; empty: all bases). Returns at once."""
         with self._changed:
-            self._looking = _both(self._looking, changes)
+            both = self._looking
+            if both is None:
+                both = dict(changes)
+            elif both and changes:
+                for base, paths in changes.items():
+                    before = both.get(base, frozenset())
+                    both[base] = None if before is None or paths is None else before | paths
+            else:
+                both = {}
+            self._looking = both
             self._work()
 
     def enqueue(self, behind: Iterable[StaleBase]) -> None:
@@ -333,20 +330,15 @@ class Background:
             with _survived("Maintaining the query log"):
                 if self._tidy_log and self._tidy_log(TIDY_EVERY_SECONDS, TIDYING_SECONDS):
                     self._tidied = time.monotonic()
-        elif self._embed_ahead:
-            self._embed(self._embed_ahead)
-
-    def _embed(self, embed_ahead: EmbedAhead) -> None:
-        """Compute vectors while the server and the machine are idle, and wait where the machine is not."""
-        if not machine_is_free():
+        elif self._embed_ahead and not machine_is_free():
             with self._changed:
                 self._changed.wait_for(self._is_wanted, BUSY_MACHINE_SECONDS)
-            return
-        called, done = self._called, True
-        with _survived("Computing transformer vectors"):
-            done = embed_ahead(lambda: self._called == called and not self._is_wanted() and machine_is_free())
-        with self._changed:
-            self._unembedded = not done
+        elif self._embed_ahead:
+            called, done = self._called, True
+            with _survived("Computing transformer vectors"):
+                done = self._embed_ahead(lambda: self._called == called and not self._is_wanted() and machine_is_free())
+            with self._changed:
+                self._unembedded = not done
 
     def _is_busy(self) -> bool:
         """Whether there is other work than what waits for an idle server."""
@@ -414,16 +406,3 @@ def _survived(work: str) -> Iterator[None]:
         log.info("%s", error)
     except Exception:  # BLE001: as said
         log.exception("%s failed.", work)
-
-
-def _both(
-    first: dict[str, frozenset[str] | None] | None, second: Mapping[str, frozenset[str] | None]
-) -> dict[str, frozenset[str] | None]:
-    """Join bases to be looked at; an empty mapping stands for all."""
-    if first is None or not (first and second):
-        return dict(second) if first is None else {}
-    both = dict(first)
-    for base, paths in second.items():
-        paths_so_far = both.get(base, frozenset())
-        both[base] = None if paths_so_far is None or paths is None else paths_so_far | paths
-    return both

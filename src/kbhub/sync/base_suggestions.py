@@ -83,7 +83,7 @@ class Suggestion:
     name: str
     """Relative to the directory that its command is run in, with a slash."""
     documents: str
-    """Its content in words."""
+    """How many, in words."""
     sentence: str
     """Why, and the command or setting that makes it the project's knowledge."""
     directory: Path
@@ -91,10 +91,7 @@ class Suggestion:
 
 
 def outside(hub: Hub) -> tuple[str, ...]:
-    """Return sentences on the project's Markdown outside all bases and how to include it.
-
-    Where the project has no base, or an empty one, they name the folders that look like knowledge, if there are any.
-    """
+    """Return sentences on the project's Markdown in no base, or what looks like knowledge, and how to include it."""
     root, discovery = _root(hub), hub.discovery()
     if root is None:
         return ()
@@ -118,10 +115,10 @@ def _left_out(hub: Hub, root: Path, markdown: NotesFolder) -> str:
 
 
 def choices(hub: Hub) -> tuple[Suggestion, ...]:
-    """Return what may become the project's knowledge, while it has chosen none or an empty one.
+    """Return what may become the project's knowledge, while it has Markdown and has chosen none or an empty base.
 
     These are the folders that look like it, `docs/` if that is searched without having been chosen, the whole project
-    if it has other Markdown, and a new folder. If the project has no Markdown, there is nothing to choose.
+    if it has other Markdown, and a new folder.
     """
     root, discovery = _root(hub), hub.discovery()
     project = discovery.project
@@ -149,9 +146,9 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
 
 
 def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> NotesFolder:
-    """Count the Markdown files of a folder outside all bases, filtered as in a base.
+    """Count the Markdown files of a real folder outside all bases, filtered as in a base.
 
-    Symlinks in `root` are resolved. `steps` are folders in it whose subfolders may look like knowledge by their name.
+    `steps` are folders in it whose subfolders may look like knowledge by their name.
     """
     taken = [part for base in bases for part in _parts(base, root)]
     if "" in taken:

@@ -163,7 +163,6 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
     """Find what `sync_base` would have to do; only stats files.
 
     If nothing changed since the state `in_step`, or that of the last sync, the documents of the index are not read.
-    Raises `BaseUnavailable` if the base's folder is gone.
     """
     keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)
@@ -198,10 +197,9 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
 
 
 def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collection[str] | None = None) -> Scan:
-    """List the files of a base, unordered, and deleted files with kept texts.
+    """List the files of a base, unordered, and deleted files with kept texts; `BaseUnavailable` if its folder is gone.
 
-    With `paths`, check only these; the result is what a full scan would find for them if `Scan.frame` is the same for
-    both and not None. Raises `BaseUnavailable` if the base's folder is gone.
+    With `paths`, check only these; a full scan would find the same if `Scan.frame` is the same for both and not None.
     """
     return keeping.with_gone(Traversal(base, limits, paths).run())
 
@@ -239,11 +237,10 @@ def _from_nothing(scan: Scan) -> Difference:
 
 
 def compare_some(base: Base, index: Index, paths: Collection[str], frame: object, limits: Limits) -> Difference | None:
-    """Compare only the files that may have changed; None if only a full comparison can tell.
+    """Compare only the files that may have changed, by untrusted paths; None if only a full comparison can tell.
 
-    That is so if the frame differs, a path is a folder or symlink, texts of deleted files are kept, or the index was
-    never complete. Paths are relative to the base, with `/`, and untrusted; `frame` is `Scan.frame` of the last full
-    comparison. Raises `BaseUnavailable` if the base's folder is gone.
+    That is so if `Scan.frame` differs from the last full one's, a path is a folder or symlink, texts of deleted files
+    are kept, or the index was never complete.
     """
     keeping = DeletedTexts(limits.kept, base)
     if frame is None or noted_damage(index.path) is not None or keeping.rules or not all(map(is_relative, paths)):
@@ -277,11 +274,7 @@ def gone(known: Iterable[str], scan: Scan) -> list[str]:
 
 
 def behind_of(found: Difference, index: Index) -> list[str]:
-    """Return the paths of files changed or deleted since they were indexed.
-
-    Not included: files indexed right after they were written (the next sync re-checks them), files indexed meanwhile,
-    and files that only lack a kept text.
-    """
+    """Return the paths of files changed or deleted since they were indexed, as far as that is certain."""
     with index.snapshot():
         indexed = index.files(entry.path for entry in found.suspects)
     # An untrusted time is stored negated.
@@ -311,7 +304,7 @@ class DeletedText:
 
     path: str
     size: int
-    """Size of the file in bytes."""
+    """Bytes of the file."""
     mtime_ns: int
     digest: bytes
     """SHA-256 of the file."""
@@ -359,15 +352,8 @@ class DeletedTexts:
         assert self.folder is not None
         if not (self.folder / ABOUT).exists():
             self._write_about()
-        header = {
-            "format": FORMAT,
-            "path": entry.path,
-            "size": entry.size,
-            "mtimeNs": entry.mtime_ns,
-            "sha256": digest.hex(),
-            "kind": kind,
-        }
-        first = json.dumps(header).encode() + b"\n"
+        about = {"format": FORMAT, "path": entry.path, "size": entry.size, "mtimeNs": entry.mtime_ns}
+        first = json.dumps({**about, "sha256": digest.hex(), "kind": kind}).encode() + b"\n"
         write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(document).encode()))
         self._names.add(_name(entry.path))
 
@@ -428,10 +414,7 @@ class DeletedTexts:
         self._change(tuple(dict.fromkeys((*self.added, *patterns))))
 
     def forget(self, patterns: Iterable[str]) -> list[str]:
-        """Remove added patterns and delete the kept texts of missing files that match; return their paths.
-
-        `*` matches everything.
-        """
+        """Remove added patterns and delete the kept texts of missing files that match; return their paths."""
         if self.folder is None or not self.folder.is_dir():
             return []
         removed = tuple(patterns)
@@ -479,12 +462,7 @@ class DeletedTexts:
 
 
 def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
-    """Keep the texts of more or fewer files of some bases; return what was done, in sentences.
-
-    Inactive bases are ignored. Kept texts of missing files that match a pattern in `forget` are deleted.
-
-    Raises `UsageError` if a pattern is empty; `KbhubError` if the change cannot be saved.
-    """
+    """Keep the texts of more or fewer files of some active bases; return what was done, in sentences."""
     if not all(pattern.strip() for pattern in (*keep, *forget)):
         raise UsageError("Empty pattern of files to keep or to forget. Name files, such as 'logs/' or '*.jsonl'.")
     ids, sentences = set(names), []

@@ -43,16 +43,10 @@ class Opener:
     """Returns the index of a base, which for a shared one has the files."""
 
     def has(self, base: Base, path: str) -> bool:
-        """Return whether a document exists, or its text is kept.
-
-        The path is relative to the base, with `/`, and untrusted.
-        """
-        if base.engine:
-            try:
-                return self._shared_content(base, path) is not None
-            except OSError:
-                return False
+        """Return whether a document exists, or its text is kept; the path is untrusted."""
         try:
+            if base.engine:
+                return self._shared_content(base, path) is not None
             open_contained(base, path).close()
         except FileNotFoundError:
             return DeletedTexts(self.limits.kept, base).load(path) is not None
@@ -65,12 +59,9 @@ class Opener:
         return excluded_by(base, path, self.limits)
 
     def open(self, base: Base, path: str, index: Index | None = None) -> Opened:
-        """Open a document; the path is relative to the base, with `/`, and untrusted.
+        """Open a document by an untrusted path; the index, in a snapshot, has the text of files that are slow to parse.
 
-        The index, in a snapshot, has the text of files that are slow to parse.
-
-        Raises `PathNotContained` if the path is not inside the base; `OSError` if the file does not exist and no text
-        is kept, or it cannot be read.
+        Raises `PathNotContained`, or `OSError` if the file cannot be read, or does not exist and no text is kept.
         """
         if reason := why_unreadable(base, path):
             raise OSError(errno.ENOSYS, reason, path)
@@ -80,7 +71,18 @@ class Opener:
             return self._parsed(base, path, BytesIO(content))
         try:
             with open_contained(base, path) as file:
-                return self._read(base, path, file, index)
+                kind = kind_of(base, path)
+                if index is not None and is_converted(kind):
+                    status = os.fstat(file.fileno())
+                    level = PART_LEVEL if kind in KINDS_OF_PARTS else None
+                    with suppress(IndexUnavailable):  # then the file is read
+                        if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
+                            document, digest = indexed
+                            if not document.lines:
+                                problems = tuple(message for name, message in index.problems() if name == path)
+                                document = replace(document, problems=problems)
+                            return Opened(structured(document) if level is None else document, digest)
+                return self._parsed(base, path, file)
         except FileNotFoundError:
             if kept := DeletedTexts(self.limits.kept, base).load(path):
                 return Opened(kept.document, kept.digest, deleted_words(kept.gone))
@@ -94,23 +96,7 @@ class Opener:
         except IndexUnavailable as error:
             raise OSError(errno.EIO, str(error), path) from error
 
-    def _read(self, base: Base, path: str, file: BinaryIO, index: Index | None) -> Opened:
-        kind = kind_of(base, path)
-        if index is not None and is_converted(kind):
-            status = os.fstat(file.fileno())
-            level = PART_LEVEL if kind in KINDS_OF_PARTS else None
-            with suppress(IndexUnavailable):  # then the file is read
-                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
-                    document, digest = indexed
-                    if not document.lines:
-                        problems = tuple(message for name, message in index.problems() if name == path)
-                        document = replace(document, problems=problems)
-                    return Opened(structured(document) if level is None else document, digest)
-        return self._parsed(base, path, file)
-
     def _parsed(self, base: Base, path: str, file: BinaryIO) -> Opened:
-        kind = kind_of(base, path)
         digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
         file.seek(0)
-        document, _ = read_source(base, path, file, self.limits.bytes_of(kind))
-        return Opened(document, digest)
+        return Opened(read_source(base, path, file, self.limits.bytes_of(kind_of(base, path)))[0], digest)

@@ -57,14 +57,13 @@ class StaleBase:
     base: str
     files: int
     new_index: bool
-    """Whether it has no usable index at all."""
     busy: bool = False
     """Whether another process, or another thread, is indexing it."""
 
 
 @struct
 class FileComparison:
-    """A full comparison of a base with its files."""
+    """A full comparison of a base with its files, with fields of its `Scan` and its `Difference`."""
 
     began: float
     """By `time.perf_counter`, which has a high resolution everywhere."""
@@ -73,11 +72,8 @@ class FileComparison:
     cost: float
     """CPU seconds it took."""
     frame: object
-    """See `Scan.frame`."""
     in_step: str | None
-    """See `Difference.in_step`."""
     passed_over: Mapping[str, int]
-    """See `Scan.passed_over`."""
 
 
 class Freshness:
@@ -105,21 +101,15 @@ class Freshness:
         """Index files last seen locked by another process."""
 
     def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
-        """Return whether a full comparison of a base is due.
+        """Return whether a full comparison of a base is due; one that began after the caller `asked` is good enough.
 
-        Args:
-            index: its index file.
-            max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
-            asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
-            watched: whether events have reported what changed since the last comparison, and all of that is indexed.
+        An earlier one is for `max_age` seconds, or None for a time in proportion to its cost; `watched` says that
+        events have reported what changed since, and all of that is indexed.
         """
         last = self.last.get(index)
-        if last is None:
-            return True
-        if last.began > asked:
-            return False
-        share = WATCHED_SHARE if watched else COMPARING_SHARE
-        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / share
+        if last is None or last.began > asked:
+            return last is None
+        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / (WATCHED_SHARE if watched else COMPARING_SHARE)
         if watched:
             fair = max(fair, WATCHED_SECONDS)
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
@@ -145,11 +135,9 @@ class Freshness:
         paths: Collection[str] | None = None,
         due: Callable[[], bool] = lambda: True,
     ) -> comparison.Difference | None:
-        """Compare a base with its files, or only with `paths` if that is enough; one thread at a time.
+        """Compare a base with its files, or with the `paths` that may have changed since; one thread at a time.
 
-        `paths` are those that may have changed since the last comparison; None if any may. Before a full comparison,
-        `due` is checked again under the lock: after waiting for another thread, it may no longer be necessary. Returns
-        None if so. Raises `BaseUnavailable` if the base's folder is gone.
+        Before a full comparison, `due` is checked again: None if another thread has made it meanwhile.
         """
         with self._turns.setdefault(index.path, threading.Lock()):
             if paths is None and not due():
@@ -180,11 +168,7 @@ def sync(
     check: bool = False,
     progress: Progress | None = None,
 ) -> tuple[comparison.SyncReport, ...]:
-    """Sync the indexes of bases, all if none are named, with their files.
-
-    `full` reads every file and computes every vector again; `check` reads all of the indexes, too, and rebuilds a
-    damaged one. `progress` is called with (base id, files done, files to do).
-    """
+    """Sync the indexes of bases, all if none are named, with their files; see `sync_base`."""
     return tuple(
         _sync(hub, base, full=full, check=check, progress=progress) for base in hub.select(names) if not base.engine
     )
@@ -199,18 +183,10 @@ def freshen(
     changed: Mapping[str, Collection[str] | None] | None = None,
     watched: Collection[str] = (),
 ) -> tuple[StaleBase, ...]:
-    """Sync bases with few changes; return those too far behind.
+    """Sync bases with few changes; return those too far behind, which are left alone.
 
-    A base without an index, with more than `FRESHEN_CHANGES` changed files, or that another process is indexing is left
-    alone, and `search` says so until that is over.
-
-    Args:
-        hub: the hub.
-        names: ids of bases; none for all.
-        progress: called with (base id, files done, files to do).
-        max_age: seconds for which the last comparison is good enough; None for as long as is fair to its cost.
-        changed: base id → its changed paths, if known: only they are compared, where that is enough.
-        watched: ids of bases whose events are followed, none of which waits to be handled.
+    `max_age` is as in `Freshness.due`. Of bases in `changed`, only these paths are compared, where that is enough; for
+    those in `watched`, events are followed, none of which waits to be handled.
     """
     state, called, behind = hub.state(Freshness), time.perf_counter(), []
     for base in hub.select(names):
@@ -243,7 +219,7 @@ def _freshen(
         # Even if another call has just compared: its result may not be queued yet.
         return StaleBase(base.id, state.behind.get(base.id, 0), new_index=True) if unindexed else None
     state.behind[base.id] = files = len(difference)
-    if not (difference.new_index or files or _other_embedder(hub, base)):
+    if not (difference.new_index or files or _other_embedder(hub, index)):
         state.failed.pop(base.id, None)
         return None
     if state.is_elsewhere(index.path):
@@ -272,20 +248,14 @@ def sync_written(hub: Hub, base: Base, *, max_age: float | None = 0.0, wait: boo
 
 
 def is_in_step(hub: Hub, base: Base) -> bool:
-    """Return whether a base need not be compared with its files again, given that its events are followed.
-
-    Only looks whether its index exists and is sound as far as known, so it may be asked on an event loop.
-    """
+    """Return whether a base whose events are followed need not be compared again; may be asked on an event loop."""
     path = hub.index(base).path
     due = hub.state(Freshness).due(path, None, time.perf_counter(), watched=True)
     return not due and os.path.isfile(path) and noted_damage(path) is None  # noqa: PTH113 - as above
 
 
 def passed_over(hub: Hub, base: Base) -> dict[str, int]:
-    """Return how many text files of a base are of a kind that is not indexed, by suffix; looks at no file.
-
-    The counts are those of the last comparison of this process, else of the last sync.
-    """
+    """Return how many text files of a base are of a kind that is not indexed, by suffix, as counted last."""
     if base.engine:
         return {}
     index = hub.index(base)
@@ -329,8 +299,7 @@ def _sync(
     try:
         if difference is None:
             _refresh(hub, base)
-        if difference is None and not how.get("full"):
-            difference = state.compare(base, index, limits)
+            difference = None if how.get("full") else state.compare(base, index, limits)
         report = sync_base(base, index.path, embedder, limits, **how, progress=note, difference=difference)
     except (BaseUnavailable, IndexUnavailable) as error:
         state.failed[base.id] = str(error)
@@ -351,15 +320,12 @@ def _refresh(hub: Hub, base: Base) -> None:
         load("kbhub.index.foreign_sessions:refresh")(base, hub.options.env, hub.options.home)
 
 
-def _other_embedder(hub: Hub, base: Base) -> bool:
-    try:
-        embedder = hub.embedder()
-        fingerprint = embedder.fingerprint if embedder else None
-    except EmbedderError:
-        return False
-    index = hub.index(base)
+def _other_embedder(hub: Hub, index: Index) -> bool:
+    fingerprint = None
+    with suppress(EmbedderError):
+        fingerprint = embedder.fingerprint if (embedder := hub.embedder()) else None
     with index.snapshot():
-        return embedder is not None and index.meta("embedder") != fingerprint
+        return fingerprint is not None and index.meta("embedder") != fingerprint
 
 
 FIRST_INDEX_SECONDS = 20.0
@@ -387,29 +353,21 @@ class Patience:
 
 
 def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
-    """Return base → (files done, files to do) of bases whose first index is being made, here or by another process.
-
-    Without names, all bases count.
-    """
+    """Return base → (files done, files to do) of bases whose first index is being made, here or by another process."""
     found = {}
     for base in hub.select(names):
         if base.engine:
             continue
         index = hub.index(base)
-        files: tuple[int, int] | None = (0, 0)
+        noted, complete = "", False
         with suppress(IndexUnavailable), index.snapshot():
-            files = _progress(index)
-        if files and is_in_progress(hub, base):
+            noted = str(index.meta(comparison.PROGRESS) or "")
+            complete = index.meta(comparison.SYNCED) is not None
+        done, _, todo = noted.partition(" ")
+        files = (int(done), int(todo)) if done.isdecimal() and todo.isdecimal() else (0, 0)
+        if not complete and is_in_progress(hub, base):
             found[base.id] = files[0], files[1] or hub.state(Freshness).behind.get(base.id, 0)
     return found
-
-
-def _progress(index: Index) -> tuple[int, int] | None:
-    """Return (files done, files to do) as noted in a first index, or zeros; None if it is complete."""
-    if index.meta(comparison.SYNCED) is not None:
-        return None
-    done, _, todo = str(index.meta(comparison.PROGRESS) or "").partition(" ")
-    return (int(done), int(todo)) if done.isdecimal() and todo.isdecimal() else (0, 0)
 
 
 def is_in_progress(hub: Hub, base: Base) -> bool:

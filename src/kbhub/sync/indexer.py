@@ -72,25 +72,18 @@ class Embedding:
         self._made: set[int] = set()
 
     def of(self, documents: Iterable[NewDocument]) -> dict[int, bytes | None]:
-        """Return the vectors of the chunks of documents by key, except those returned before.
-
-        An unusable model yields nothing; the caller will get its error when it tries itself.
-        """
-        texts = {key: text for document in documents for key, text in keyed_texts(document, self._made)}
-        try:
+        """Return the vectors of the chunks of documents by key, except those returned before."""
+        vectors = dict[int, bytes | None]()
+        with suppress(EmbedderError):  # the caller will get it when it tries itself
+            texts = {key: text for document in documents for key, text in keyed_texts(document, self._made)}
             vectors = stored_vectors(self._embedder, texts)
-        except EmbedderError:
-            return {}
         self._made.update(vectors)
         return vectors
 
 
 @struct(frozen=False)
 class DocumentReader:
-    """Reads the files of a base, keeps texts if configured, and records what could not be read.
-
-    A context manager, as converted files are parsed by a process that is kept for the next ones.
-    """
+    """Reads the files of a base, keeps texts if configured, and records what could not be read; a context manager."""
 
     base: Base
     keeping: DeletedTexts
@@ -113,7 +106,12 @@ class DocumentReader:
             with suppress(OSError):  # harmless: only the date is unknown then
                 self.keeping.note(entry.path, gone=entry.size < 0)
             if entry.size < 0:
-                return self._kept(entry, known)
+                kept = self.keeping.load(entry.path)
+                if kept is None:
+                    self._fail(entry, "Its file is gone, and its kept text cannot be read.")
+                if kept is None or kept.digest == known:
+                    return None
+                return new_document(self.base, entry, kept.document, kept.kind, kept.digest)
             if reason := why_unreadable(self.base, entry.path):
                 self._fail(entry, reason)
                 return None
@@ -152,10 +150,7 @@ class DocumentReader:
         embedding: Embedding | None = None,
         known: Mapping[str, tuple[int, int, bytes]] = NOTHING,
     ) -> Read:
-        """Read files, or the kept texts of deleted ones, with vectors if there is an embedding.
-
-        `known` maps paths to known size, time and hash.
-        """
+        """Read files, or the kept texts of deleted ones, with vectors if there is an embedding."""
         failed, unread = len(self.failed), set(self.unread)
         documents, same = [], []
         for entry in entries:
@@ -172,15 +167,6 @@ class DocumentReader:
             failed=tuple(self.failed[failed:]),
             unread=frozenset(self.unread - unread),
         )
-
-    def _kept(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
-        kept = self.keeping.load(entry.path)
-        if kept is None:
-            self._fail(entry, "Its file is gone, and its kept text cannot be read.")
-            return None
-        if kept.digest == known:
-            return None
-        return new_document(self.base, entry, kept.document, kept.kind, kept.digest)
 
     def _fail(self, entry: FileEntry, message: str) -> None:
         self.unread.add(entry.path)
@@ -232,10 +218,7 @@ def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:
 
 
 def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
-    """Compute the vectors of texts by key, as int8 in the format of the index; None where the embedder has none.
-
-    Raises `EmbedderError` if the model cannot be loaded or does not answer.
-    """
+    """Compute the vectors of texts by key, as int8 in the format of the index; None where the embedder has none."""
     if not texts:
         return {}
     vectors = embedder.embed(list(texts.values()))
@@ -313,12 +296,8 @@ def cores() -> int:
 
 
 def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> Iterator[tuple[FileEntry, ...]]:
-    """Split files into batches, in order: those of texts end where converted files start, which take longer.
-
-    A single file may exceed `most_bytes`.
-    """
-    batch: list[FileEntry] = []
-    size = 0
+    """Split files into batches, in order; those of texts end where converted files start, which take longer."""
+    batch, size = list[FileEntry](), 0
     for entry in entries:
         full = len(batch) == most_files or size + entry.size > most_bytes
         if batch and (full or converts(entry.path) != converts(batch[-1].path)):
@@ -331,10 +310,9 @@ def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> I
 
 
 class Workers:
-    """Context manager of processes that read the files of one base.
+    """Context manager of processes that read the files of one base as a reader does, which reads what they fail to.
 
-    The reader's configuration is passed on, and it reads what workers fail to read. Without an embedder from a local
-    file, vectors are left out.
+    Without an embedder from a local file, vectors are left out.
     """
 
     def __init__(
@@ -356,8 +334,12 @@ class Workers:
             for job in jobs:
                 self._processes.append(_started(job, self._embedder))
             for number, (process, job) in enumerate(zip(self._processes, jobs, strict=True)):
-                if isinstance(process, subprocess.Popen) and not _told(process, job):
-                    self._lose(number)
+                if isinstance(process, subprocess.Popen) and process.stdin:
+                    try:
+                        pickle.dump(job, process.stdin)
+                        process.stdin.close()
+                    except OSError:
+                        self._lose(number)
         except BaseException:
             self.__exit__()
             raise
@@ -409,17 +391,6 @@ def _started(job: Job, embedder: Embedder | None) -> subprocess.Popen[bytes] | F
     except OSError as error:
         log.info("No worker could be started: %s", error)
         return None
-
-
-def _told(process: subprocess.Popen[bytes], job: Job) -> bool:
-    """Send a worker its job; return whether that worked."""
-    assert process.stdin is not None
-    try:
-        pickle.dump(job, process.stdin)
-        process.stdin.close()
-    except OSError:
-        return False
-    return True
 
 
 def work(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -139,11 +139,13 @@ def _locked(lock: str, text: str) -> Iterator[tuple[str, str]]:
 def installed(project: Path, package: Package, env: Mapping[str, str], home: Path) -> list[Installed]:
     """Return the versions of a package that are on the disk, where the tools of the project would look."""
     found: list[Installed] = []
-    for site in _sites(project, env):
-        for folder in site.glob("*.dist-info"):
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            if package.is_called(name):
-                found.append(Installed("python", version, folder))
+    sites = list[Path]()
+    for place in (project / ".venv", project / "venv", *(Path(one) for one in (env.get("VIRTUAL_ENV"),) if one)):
+        sites = sites or [*place.glob("lib/python3*/site-packages"), *place.glob("Lib/site-packages")]
+    for folder in [folder for site in sites for folder in site.glob("*.dist-info")]:
+        name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+        if package.is_called(name):
+            found.append(Installed("python", version, folder))
     for above in (project, *project.parents):
         folder = above / "node_modules" / package.name
         if not _is_below(folder, above):
@@ -168,14 +170,6 @@ def installed(project: Path, package: Package, env: Mapping[str, str], home: Pat
 def _is_below(path: Path, folder: Path) -> bool:
     """Whether no link leads out of a folder, since what a clone has in it may lead anywhere."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-
-
-def _sites(project: Path, env: Mapping[str, str]) -> list[Path]:
-    """Return the folders of the packages in the project's environment, or else in the active one."""
-    for place in (project / ".venv", project / "venv", *(Path(one) for one in (env.get("VIRTUAL_ENV"),) if one)):
-        if found := [*place.glob("lib/python3*/site-packages"), *place.glob("Lib/site-packages")]:
-            return found
-    return []
 
 
 def choose(project: Path, package: Package, env: Mapping[str, str], home: Path) -> tuple[Installed, Pin | None]:
@@ -325,10 +319,7 @@ def place_of(data: Path, project: Path, package: Package) -> Path:
 def copy_documentation(
     data: Path, project: Path, asked: str, env: Mapping[str, str], home: Path
 ) -> tuple[Path, Installed, Pin | None, int]:
-    """Copy a package's documentation, and give its folder, the version, what pins it and the number of files.
-
-    A copy of another version is taken away only when the new one is complete.
-    """
+    """Copy a package's documentation, and return its folder, the version, what pins it and the number of files."""
     package = Package.parsed(asked)
     named = package.ecosystem == "named"
     locks = _states(project, asked if named else None)
@@ -357,7 +348,7 @@ def copy_documentation(
                 written += 1
         if not written:
             raise UsageError(f"No file of {asked} can be written to {folder}.")
-        for old in [*folder.iterdir()]:
+        for old in [*folder.iterdir()]:  # copies of another version, now that the new one is complete
             if old != new:
                 shutil.rmtree(old)
         new.rename(version)

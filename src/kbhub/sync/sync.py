@@ -78,14 +78,9 @@ def sync_base(
 ) -> SyncReport:
     """Sync the index of a base with its files; the report says `busy` if another process is indexing.
 
-    A missing index is created, a damaged one set aside and rebuilt. A file that cannot be read is reported and its
-    indexed content kept. Every batch is one transaction; `progress` is called after each.
-
-    Without an embedder, the semantic side is left out. `full` reads every file and computes every vector again, and
-    implies `check`, which checks the whole index first. `difference` is a fresh result of `compare`.
-
-    Raises `BaseUnavailable` if the folder of the base is gone, and leaves the index alone; `IndexUnavailable` if the
-    index cannot be written.
+    A missing index is created, a damaged one set aside and rebuilt. Indexed content of a file that cannot be read is
+    kept. `full` reads every file and computes every vector again, and implies `check`, which checks the whole index
+    first. `difference` is a fresh result of `compare`. Raises `BaseUnavailable` if the folder of the base is gone.
     """
     started = time.monotonic()
     if difference is None:
@@ -121,13 +116,10 @@ def _locked(
         try:
             with _open(path, notes, check=full or check) as writer:
                 # Another process may have indexed newer files since the comparison.
-                unchanged = difference.generation == (writer.generation() or -1)
+                unchanged, scan = difference.generation == (writer.generation() or -1), difference.scan
                 usable = difference if unchanged and not full and not difference.new_index else None
-                scan = (
-                    difference.scan
-                    if usable or (unchanged and difference.paths is None)
-                    else scan_base(files.base, files.keeping, files.limits)
-                )
+                if not usable and not (unchanged and difference.paths is None):
+                    scan = scan_base(files.base, files.keeping, files.limits)
                 run = Run(files.base, writer, embedder, scan, files, full=full, progress=progress, notes=notes)
                 run.all(usable)
                 return run, writer.counts()
@@ -145,13 +137,12 @@ def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:
     try:
         if fault is None:
             writer = IndexWriter(path)
-            fault = writer.check() if check else None
-            if fault is None:
+            if not check or (fault := writer.check()) is None:
                 return writer
             writer.close()
     except (ValueError, *_DAMAGE) as error:
         fault = str(error)
-    _set_aside(path, fault, notes)
+    _set_aside(path, str(fault), notes)
     return IndexWriter(path)
 
 
@@ -198,9 +189,8 @@ class Run:
     digest: str = ""
     """`digest_of` the scan, if known."""
     fresh: list[str] = field(default_factory=list)
-    """Paths of documents new in the index."""
+    """Paths of documents new in the index; `changed` are those with other content than before."""
     changed: list[str] = field(default_factory=list)
-    """Paths of documents with other content than before."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Path → reason of files of which nothing is indexed, as nothing in them can be read; not those in `files.unread`,
     which are tried again every time."""
@@ -284,13 +274,8 @@ class Run:
                 self.writer.forget_vectors()
             if previous is not None and not same:
                 self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are recomputed.")
-            self.writer.set_meta(
-                {
-                    "embedder": self.embedder.fingerprint,
-                    "embedder_name": self.embedder.name,
-                    "dimensions": dimensions,
-                }
-            )
+            kind = {"embedder": self.embedder.fingerprint, "embedder_name": self.embedder.name}
+            self.writer.set_meta({**kind, "dimensions": dimensions})
 
     def _read(
         self, suspects: Sequence[FileEntry], indexed: Mapping[str, tuple[int, int, bytes]]
@@ -327,22 +312,17 @@ class Run:
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
         """Return the vectors of texts by key, from the index or computed."""
-        if not texts:
-            return {}
-        vectors = self.writer.vectors(texts)
-        if self.embedder is None:  # an embedder that fails to load now may work again later
-            return vectors
-        self.reused += len(vectors)
-        missing = [key for key in texts if key not in vectors]
-        if not missing:
-            return vectors
-        try:
-            new = stored_vectors(self.embedder, {key: texts[key] for key in missing})
-        except EmbedderError as error:
-            self._no_vectors(error)
-            return vectors
-        self.made += len(new)
-        return vectors | new
+        vectors = self.writer.vectors(texts) if texts else {}
+        if self.embedder:  # one that fails to load now may work again later
+            self.reused += len(vectors)
+            try:
+                new = stored_vectors(self.embedder, {key: text for key, text in texts.items() if key not in vectors})
+            except EmbedderError as error:
+                self._no_vectors(error)
+                return vectors
+            self.made += len(new)
+            vectors |= new
+        return vectors
 
     def _no_vectors(self, error: EmbedderError) -> None:
         self.embedder = None
@@ -368,10 +348,8 @@ class Run:
         known = self.scan.files
         self.left_out = {path: why for path, why in found.items() if path in known and path not in files.unread}
         # What the next comparison may find, so that it need not read the index.
-        sure = (
-            whole and self.settled and not (self.scan.unlisted or files.failed or files.unread or files.keeping.rules)
-        )
-        generation = self.writer.meta("generation") if sure else None
+        unsure = self.scan.unlisted or files.failed or files.unread or files.keeping.rules
+        generation = self.writer.meta("generation") if whole and self.settled and not unsure else None
         in_step = None if generation is None else f"{generation} {self.digest or digest_of(self.scan)}"
         commits = commit_times(self.base, self.writer.meta("head"), self.fresh)
         with self.writer.transaction(content=False):

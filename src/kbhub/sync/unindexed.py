@@ -39,11 +39,9 @@ class UnindexedScan:
 
     base: Base
     files: int
-    """Number of files of the base."""
+    """Number of files of the base; `lacking`, how many the index lacks, of which some were `scanned`."""
     lacking: int
-    """How many the index lacks."""
     scanned: int = 0
-    """How many of those were scanned."""
     paths: frozenset[str] = frozenset()
     """Those that are searched, as they have words of the query."""
 
@@ -56,10 +54,9 @@ def scan(
     embedder: Embedder | None,
     stack: ExitStack,
 ) -> tuple[UnindexedScan, SqliteIndex | None]:
-    """Find the files with some terms that an index lacks, and index them for as long as a search takes.
+    """Find the unconverted files with some terms whose paths an index lacks, and index them while a search takes.
 
-    Files that are converted before they can be read, such as PDFs, are not scanned. `indexed` are the paths that the
-    index has. Returns how far the scan came, and an open index of what it found, if anything; `stack` deletes it.
+    Returns how far the scan came, and an open index of what it found, if anything; `stack` deletes it.
     """
     listed = scan_base(base, DeletedTexts(None, base), limits)
     lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
@@ -69,7 +66,12 @@ def scan(
         return found, None
     try:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kbhub-", ignore_cleanup_errors=True)))
-        index = _index(base, best, limits, embedder, folder / "unindexed.db")
+        path, keeping = folder / "unindexed.db", DeletedTexts(None, base)
+        with IndexWriter(path) as writer, DocumentReader(base, keeping, limits) as reader, writer.transaction():
+            read = reader.read_all(best, Embedding(embedder) if embedder else None)
+            for document in read.documents:
+                writer.put(document, read.vectors)
+        index = SqliteIndex(path, base.id)
         stack.callback(index.close)
         stack.enter_context(index.snapshot())
     except (OSError, apsw.Error, IndexUnavailable) as error:  # such as a full disk
@@ -95,8 +97,7 @@ def _best(found: UnindexedScan, entries: list[FileEntry], terms: Iterable[Term],
             matches.append((entry, there))
     counts = Counter(word for _, words in matches for word in words)
     matches.sort(key=lambda match: -sum(1 / counts[word] for word in match[1]))
-    best: list[FileEntry] = []
-    room = BEST_BYTES
+    best, room = list[FileEntry](), BEST_BYTES
     for entry, _ in matches:
         if len(best) < BEST_FILES and entry.size <= room:
             best.append(entry)
@@ -120,16 +121,3 @@ def _texts(found: UnindexedScan, entries: list[FileEntry], limits: Limits) -> It
         room -= len(data)
         found.scanned += 1
         yield entry, normalise(decode(data)[0]).casefold()
-
-
-def _index(base: Base, entries: list[FileEntry], limits: Limits, embedder: Embedder | None, path: Path) -> SqliteIndex:
-    """Index some files as `sync` does."""
-    with (
-        IndexWriter(path) as writer,
-        DocumentReader(base, DeletedTexts(None, base), limits) as reader,
-        writer.transaction(),
-    ):
-        read = reader.read_all(entries, Embedding(embedder) if embedder else None)
-        for document in read.documents:
-            writer.put(document, read.vectors)
-    return SqliteIndex(path, base.id)

@@ -63,7 +63,6 @@ class _Plan:
     """The watched folders."""
 
     current: tuple[LoadedConfig, Discovery] | None
-    """See `Hub.current`."""
     bases: tuple[Base, ...]
     looks: list[object]
     """The state of the watched folders."""
@@ -76,10 +75,7 @@ class _Plan:
 
 
 class Watcher:
-    """A thread that notices changes of the active bases and of what makes them active.
-
-    `changed` is called on this thread.
-    """
+    """A thread that notices changes of the active bases and of what makes them active, and calls `changed`."""
 
     def __init__(self, hub: Hub, changed: Changed) -> None:
         self._hub, self._changed = hub, changed
@@ -115,7 +111,14 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._plan = self._make_plan()
+            current = _current(self._hub)
+            bases = current[1].bases if current else ()
+            self._plan = plan = _Plan(current, bases, _looks_of(bases))
+            for base in bases:
+                if system := None if base.engine else remote_system(base.path):
+                    plan.polled[base.id] = f"it is on {system}"
+                elif not base.engine:
+                    plan.roots |= {str(path): base for path in watched_folders(base) if path.is_dir()}
             try:
                 self._follow(self._plan)
             except (OSError, WatchfilesRustInternalError) as error:
@@ -126,21 +129,8 @@ class Watcher:
                 self._plan.followed = False
                 self._follow(self._plan)
 
-    def _make_plan(self) -> _Plan:
-        current = _current(self._hub)
-        bases = current[1].bases if current else ()
-        plan = _Plan(current, bases, _looks_of(bases))
-        for base in bases:
-            if base.engine:
-                continue
-            if system := remote_system(base.path):
-                plan.polled[base.id] = f"it is on {system}"
-            else:
-                plan.roots |= {str(path): base for path in watched_folders(base) if path.is_dir()}
-        return plan
-
     def _follow(self, plan: _Plan) -> None:
-        """Report changes until the plan is outdated."""
+        """Report changes, looking at least every tick, until the plan is outdated."""
         for changes in self._batches(plan):
             # One comparison finds what changed before events started.
             changed_paths = changes_of(changes, plan.roots) if plan.followed else None
@@ -220,17 +210,14 @@ def _current(hub: Hub) -> tuple[LoadedConfig, Discovery] | None:
 
 def _looks_of(bases: Iterable[Base]) -> list[object]:
     """Return a state that changes when a watched folder is replaced, but not when it gets a file."""
-    return [_look_of(path) for base in bases for path in (base.path, *watched_folders(base))]
-
-
-def _look_of(path: Path) -> object:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    if path.is_dir():
-        return status.st_dev, status.st_ino
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+    looks = list[object]()
+    for path in [path for base in bases for path in (base.path, *watched_folders(base))]:
+        look: object = None
+        with suppress(OSError):
+            status = path.stat()
+            look = status.st_dev, status.st_ino, *(() if path.is_dir() else (status.st_mtime_ns, status.st_size))
+        looks.append(look)
+    return looks
 
 
 def remote_system(path: Path) -> str | None:

@@ -73,11 +73,6 @@ def collect_rarely() -> None:
         gc.set_threshold(OBJECTS_OF_A_SEARCH, *gc.get_threshold()[1:])
 
 
-def end_frugally() -> None:
-    """Skip the interpreter's three garbage collections at exit; the system frees the memory anyway."""
-    gc.freeze()
-
-
 NICENESS = 10
 """Priority of such a process, below that of interactive work, in POSIX terms."""
 

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 from urllib.parse import unquote, urlsplit
@@ -102,7 +103,7 @@ def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
     try:
         return _parse(text), text
     except (ValueError, RecursionError):
-        plain = _EXTRAS.sub(_blank, text)
+        plain = _EXTRAS.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
     try:
         return _parse(plain), plain
     except json.JSONDecodeError as error:
@@ -111,10 +112,6 @@ def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
         raise _at(where, plain, _find_refused(plain), str(error)) from error
     except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or deep nesting
         raise ConfigError(where, f"malformed JSON: {error}") from error
-
-
-def _parse(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -130,9 +127,7 @@ def _no_constant(name: str) -> NoReturn:
     raise _Refused(f"{name} is not a JSON value")
 
 
-def _blank(match: re.Match[str]) -> str:
-    text = match.group()
-    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
+_parse = partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _at(where: Path | str, text: str, position: int, message: str) -> ConfigError:
@@ -170,14 +165,9 @@ HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGP
 _PASSWORD = re.compile(r"[^/]*//[^/]*?:[^/]+@|.*[?&](?:ssl)?password=[^&]")
 
 
-def is_engine_url(text: str) -> bool:
-    """Return whether a text is meant as a URL of a database, rather than as a folder."""
-    return engine_for(text) is not None
-
-
 def engine_fault(url: str) -> str | None:
     """Return why a text cannot be the URL of a database, or None if it can."""
-    if not is_engine_url(url) or not url.partition(":")[2].startswith("//"):
+    if engine_for(url) is None or not url.partition(":")[2].startswith("//"):
         return "must be a URL such as postgresql://kb.example/handbook"
     if any(map(_PASSWORD.match, (url, unquote(url)))):
         return HAS_PASSWORD
@@ -218,23 +208,8 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
     """Validate a file's parsed JSON as a dataclass; `ConfigError` names the first wrong field and what was expected."""
     if not isinstance(data, dict):
         raise ConfigError(where, f"expected an object in braces, not {shown(data)}")
-    _refuse_unreadable(data, where)
-    try:
-        return plainly(declared, data, more)
-    except ValueError:
-        # pydantic takes 0.1 s to load, and a file that is as it should be needs none of it.
-        from kbhub.workspace.validation import ValidationError, validated  # noqa: PLC0415
-    try:
-        return validated(declared, data)
-    except ValidationError as error:
-        field, message = first_error(error)
-        raise ConfigError(where, message, ".".join(field) or None) from error
-
-
-def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
-    """Raise `ConfigError` for what pydantic names no field of: lone surrogates, nesting deeper than any field."""
     pending: list[tuple[tuple[str, ...], Any]] = [((), data)]
-    while pending:
+    while pending:  # pydantic names no field of a lone surrogate, and of what is nested too deeply
         field, value = pending.pop()
         if len(field) > _DEEPEST:
             raise ConfigError(where, f"nested deeper than {_DEEPEST} levels", ".".join(field[:2]))
@@ -245,6 +220,16 @@ def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
             pending += [((*field, str(number)), one) for number, one in enumerate(value)]
         if isinstance(value, str) and _HALF.search(value):
             raise ConfigError(where, "contains half a character (a lone surrogate); write it in full", ".".join(field))
+    try:
+        return plainly(declared, data, more)
+    except ValueError:
+        # pydantic takes 0.1 s to load, and a file that is as it should be needs none of it.
+        from kbhub.workspace.validation import ValidationError, validated  # noqa: PLC0415
+    try:
+        return validated(declared, data)
+    except ValidationError as error:
+        field, message = first_error(error)
+        raise ConfigError(where, message, ".".join(field) or None) from error
 
 
 POINTER_NAMES = (".kbhub.json", ".knowledge.json")
@@ -267,7 +252,7 @@ def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
 
 
 def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
-    """Raise `ConfigError` if a list of a pointer or an entry of `bases` has more than `MAX_RULES` patterns."""
+    """Raise `ConfigError` if a list has more than `MAX_RULES` patterns."""
     for name in ("include", "exclude", "keep_deleted"):
         count = len(getattr(said, name, ()))
         if count > MAX_RULES:
@@ -298,16 +283,11 @@ class LoadedConfig:
     said: frozenset[tuple[str, ...]] = frozenset()
     """Fields set by the file or a variable, as paths such as `("search", "limit")`."""
 
-    def said_of(self, name: str) -> set[str]:
-        """Return the fields that the config sets for one of its bases."""
-        return {path[2] for path in self.said if path[:2] == ("bases", name) and len(path) > 2}
-
 
 def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> LoadedConfig:
     """Load the global config, and apply environment variables.
 
-    The file is `path`, else `KBHUB_CONFIG`, else `~/.kbhub.json`, which need not exist. Raises `ConfigError` if the
-    file, a field or a variable is invalid; the message says what was expected.
+    The file is `path`, else `KBHUB_CONFIG`, else `~/.kbhub.json`, which need not exist.
     """
     chosen, named = config_path(path, env, home)
     data: Any = {}
@@ -339,7 +319,16 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     """Validate the parsed JSON of a global config; relative paths are relative to the folder of `where`."""
     settings = checked(GlobalConfig, data, where, more=_PLAIN)
-    _check_ids(settings, where)
+    for name in settings.bases:
+        if fault := id_fault(name):
+            raise ConfigError(where, fault, "bases")
+    for key in settings.repos:
+        for name in settings.active_in(key):
+            if name not in settings.bases:
+                near = nearest(name, settings.bases)
+                hint = f"did you mean {near!r}? " if near else ""
+                known = ", ".join(sorted(settings.bases)) or "none"
+                raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
     entries = settings.entries()
     _check_places(entries, where)
     for name, entry in entries.items():
@@ -374,19 +363,6 @@ def config_path(path: Path | None, env: Mapping[str, str], home: Path) -> tuple[
     if variable := env.get("KBHUB_CONFIG"):
         return expand(variable, home, Path()).absolute(), True
     return home / CONFIG_NAME, False
-
-
-def _check_ids(settings: GlobalConfig, where: Path) -> None:
-    for name in settings.bases:
-        if fault := id_fault(name):
-            raise ConfigError(where, fault, "bases")
-    for key in settings.repos:
-        for name in settings.active_in(key):
-            if name not in settings.bases:
-                near = nearest(name, settings.bases)
-                hint = f"did you mean {near!r}? " if near else ""
-                known = ", ".join(sorted(settings.bases)) or "none"
-                raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
 
 
 def _check_places(entries: Mapping[str, BaseEntry], where: Path) -> None:
@@ -445,15 +421,12 @@ def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
     from kbhub.workspace.validation import read_variables, variable_names  # noqa: PLC0415
 
     names = variable_names()
-    unknown = [
-        Problem(
-            subject=name,
-            message=f"unknown variable; {f'did you mean {near}?' if near else 'it has no effect.'}",
-        )
-        for name in ours
-        if name not in names
-        for near in [nearest(name, (*names, *OTHER_VARIABLES))]
-    ]
+    unknown = []
+    for name in ours:
+        if name not in names:
+            near = nearest(name, (*names, *OTHER_VARIABLES))
+            message = f"unknown variable; {f'did you mean {near}?' if near else 'it has no effect.'}"
+            unknown.append(Problem(subject=name, message=message))
     return read_variables(ours), unknown
 
 
@@ -465,27 +438,18 @@ def _paths(data: Mapping[str, Any], deep: int) -> Iterable[tuple[str, ...]]:
             yield from ((name, *path) for path in _paths(value, deep - 1))
 
 
-def _plain_base(value: Any) -> str | BaseEntry:
-    return plainly(BaseEntry, value) if isinstance(value, dict) else plain_path(value)
-
-
-def _plain_ids(value: Any) -> str | tuple[str, ...]:
-    return plain_texts(value) if isinstance(value, list) else plain_text(value)
-
-
-_PLAIN = {
+_PLAIN: dict[str, Converter] = {
     "Mode": choice(get_args(Mode)),
     "ToolSet": choice(("core", "all")),
-    "Bases": lambda value: plain_object(value, _plain_base),
-    "Repos": lambda value: plain_object(value, _plain_ids),
+    "Bases": partial(plain_object, lambda one: plainly(BaseEntry, one) if isinstance(one, dict) else plain_path(one)),
+    "Repos": partial(plain_object, lambda one: plain_texts(one) if isinstance(one, list) else plain_text(one)),
 }
 
 
 def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
-    """Parse the bases named by a client's server entry, as id → absolute path, which need not exist.
+    """Parse the bases named by `--base ID=PATH`, and by `KBHUB_BASES` with the separator of `PATH`: id → absolute path.
 
-    `--base ID=PATH` overrides `KBHUB_BASES`, a list of `ID=PATH` with the separator of `PATH`. If one is malformed, has
-    an invalid id or repeats one, raises `UsageError` for an option, and `ConfigError` for the variable.
+    A malformed, invalid or repeated one raises `UsageError` for an option, and `ConfigError` for the variable.
     """
     listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
     home = user_home(env)

@@ -26,7 +26,7 @@ LOCKS, LOCK_NAME = "locks", "config.lock"
 """Folder in the data directory, and the lock file in it, shared by all configuration files."""
 
 LOCK_SECONDS = 10.0
-"""Seconds to wait for another process that edits a configuration, which normally takes milliseconds."""
+"""How long to wait for another process that edits a configuration, which normally takes milliseconds."""
 
 _DEFAULT_UNIT = "  "
 _MARK = re.compile(rf"(?P<comment>{COMMENT})|\S", re.DOTALL)
@@ -69,16 +69,13 @@ class _JsonValue:
 
 
 def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> str:
-    """Return a file's text with a value replaced or, if its key is new, added.
+    """Return a file's text with a value replaced or, if its key is new, added; missing objects on the path are created.
 
-    Missing objects on the path are created. Raises `ConfigError` if the text is malformed, or something on the path is
-    not an object.
+    Raises `ConfigError` if the text is malformed, or something on the path is not an object.
     """
     container, rest = _descend(text, keys, where)
-    entry = container.entry(rest[0])
-    if entry is not None:
-        indent = _indent_at(text, entry.start)
-        written = _dumped(value, indent, _unit(text, container), _newline(text))
+    if entry := container.entry(rest[0]):
+        written = _dumped(value, _indent_at(text, entry.start), _unit(text, container), _newline(text))
         return _spliced(text, [(entry.value.start, entry.value.end, written)])
     for key in reversed(rest[1:]):
         value = {key: value}
@@ -98,7 +95,7 @@ def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> s
 def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
     """Return a file's text without an existing member or item, keeping comments; raises like `set_value`."""
     container, entry = _existing(text, keys, where)
-    end, entries = entry.value.end, container.entries or []
+    start, end, entries = entry.start, entry.value.end, container.entries or []
     commas = []
     if entry.comma is not None and not text[end : entry.comma].strip():
         end = entry.comma + 1
@@ -106,7 +103,14 @@ def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
         commas.append((entry.comma, entry.comma + 1, ""))
     elif (index := entries.index(entry)) and (before := entries[index - 1].comma) is not None:
         commas.append((before, before + 1, ""))
-    return _spliced(text, sorted([*commas, (*_with_blanks(text, entry.start, end), "")]))
+    # Delete whole lines if nothing else is on them, else the blanks on one side.
+    line, after = _line_start(text, start), end + len(text[end:]) - len(text[end:].lstrip(_BLANKS))
+    alone_before = not text[line:start].strip(_BLANKS)
+    if alone_before and text.startswith(("\n", "\r\n"), after):
+        start, after = line, text.index("\n", after) + 1
+    elif text[after] in "]}" and not alone_before:
+        start, after = line + len(text[line:start].rstrip(_BLANKS)), end
+    return _spliced(text, sorted([*commas, (start, after, "")]))
 
 
 def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> str:
@@ -118,10 +122,7 @@ def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the lock for editing configuration files, in kbhub's data directory.
-
-    Raises `ConfigError` if another process holds it for too long.
-    """
+    """Hold the lock for editing configuration files, in kbhub's data directory."""
     locks = folder / LOCKS
     lock = filelock.FileLock(locks / LOCK_NAME, timeout=LOCK_SECONDS, mode=0o600)
     try:
@@ -136,10 +137,9 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], object]) -> bool:
-    """Edit a configuration file atomically, keeping its mode and following links; return whether anything changed.
+    """Edit or create a configuration file as `edit_content` does; return whether anything changed.
 
-    A missing file is created. `check` raises if the new content is invalid, before anything is written. Raises
-    `ConfigError` if the file is malformed, cannot be read or written, or changed in the meantime.
+    `check` raises if the new content is invalid, before anything is written.
     """
 
     def change(data: bytes | None) -> bytes:
@@ -225,9 +225,11 @@ def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str
     if _line_start(text, entries[0].start) <= container.start:  # on the line of the opening brace
         written = json.dumps(value, ensure_ascii=False)
         return _spliced(text, [*comma, (end, end, f" {name}{written}{trailing}")])
-    indent = _indent_at(text, last.start)
+    for start, stop in container.comments:  # on the same line
+        if start >= end and not text[end:start].strip(_BLANKS):
+            end = stop
+    end, indent = _before_return(text, end), _indent_at(text, last.start)
     written = _dumped(value, indent, unit, newline)
-    end = _past_comments(text, end, container)
     return _spliced(text, [*comma, (end, end, f"{newline}{indent}{name}{written}{trailing}")])
 
 
@@ -244,29 +246,9 @@ def _first_added(text: str, container: _JsonValue, name: str, value: Any) -> str
     return _spliced(text, [(start, container.end - 1, f"{newline}{indent}{name}{written}{newline}{outer}")])
 
 
-def _past_comments(text: str, end: int, container: _JsonValue) -> int:
-    """Offset after the comments that follow on the same line."""
-    for start, stop in container.comments:
-        if start >= end and not text[end:start].strip(_BLANKS):
-            end = stop
-    return _before_return(text, end)
-
-
 def _before_return(text: str, end: int) -> int:
     """End of a comment, less the carriage return that a line comment includes."""
     return end - 1 if text[end - 1 : end] == "\r" else end
-
-
-def _with_blanks(text: str, start: int, end: int) -> tuple[int, int]:
-    """Widen a span to delete: to whole lines if nothing else is on them, else by the blanks on one side."""
-    line = _line_start(text, start)
-    after = end + len(text[end:]) - len(text[end:].lstrip(_BLANKS))
-    alone_before = not text[line:start].strip(_BLANKS)
-    if alone_before and text.startswith(("\n", "\r\n"), after):
-        return line, text.index("\n", after) + 1
-    if text[after] in "]}" and not alone_before:
-        return line + len(text[line:start].rstrip(_BLANKS)), end
-    return start, after
 
 
 def _spliced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 from typing import Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -43,7 +44,7 @@ from kbhub.workspace.project import (
     find_project,
     has_inline_tags,
 )
-from kbhub.workspace.settings import BaseEntry, GlobalConfig, Settings
+from kbhub.workspace.settings import BaseEntry, GlobalConfig, Settings, in_file
 
 FROM_ROOTS = "the client's root"
 
@@ -79,8 +80,8 @@ def find_workspace(*, root: Path | str | None, env: Mapping[str, str], cwd: Path
     # The client sets this variable, not the user, so an invalid one is ignored.
     if serve and client and Path(client).is_absolute() and is_directory(Path(client)):
         return workspace_at(Path(client), "CLAUDE_PROJECT_DIR", home)
-    if is_directory(cwd) and _tells_a_project(real := real_path(cwd), env, home):
-        return Workspace(directory=real, source="the working directory", git_root=git_root(real, home.resolve()))
+    if is_directory(cwd) and _tells_a_project(real_path(cwd), env, home):
+        return workspace_at(cwd, "the working directory", home)
     return Workspace(directory=None, source="none")
 
 
@@ -167,15 +168,13 @@ def discover(
     config: LoadedConfig,
     trust: TrustStore,
     *,
-    named: Mapping[str, Path] | None = None,
+    named: Mapping[str, Path] = MappingProxyType({}),
     env: Mapping[str, str],
     home: Path,
 ) -> Discovery:
-    """Find the active bases. Only reads a few files, without walking trees or running other programs.
+    """Find the active bases; reads a few files only. `named` has the bases of `parse_base_arguments`.
 
-    Warnings of the config become problems of the result. `named` has the bases of `parse_base_arguments`,
-    and `KBHUB_DISABLE=1` switches kbhub off. Raises `ConfigError` if two of the user's active bases are the same
-    directory.
+    Raises `ConfigError` if two of the user's active bases are the same directory.
     """
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
         return Discovery(
@@ -192,8 +191,7 @@ def discover(
     discovery = Discovery(workspace=workspace, warnings=warnings)
     if project.off:
         return replace(discovery, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
-    named, entries = named or {}, config.settings.entries()
-    bases, seen = list[Base](), dict[object, Base]()
+    entries, bases, seen = config.settings.entries(), list[Base](), dict[object, Base]()
     for name in sorted({*_active_ids(workspace.directory, config, home), *named}):
         entry = None if name in named else entries[name]
         if entry:
@@ -330,36 +328,29 @@ def _fallback(
 
 
 def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:
-    """All bases, the project's first; a base of the user's with the same directory is merged into it."""
+    """All bases, the project's first; a base of the user's with its directory is merged in, and overrides a pointer."""
     if project is None:
         return tuple(own)
     where = directory_identity(project.path)
     same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
     if same is None:
         return (project, *own)
-    said = config.said_of(same.id) if same.origin == "config" else set()
-    return (_joined(project, same, said), *(base for base in own if base is not same))
-
-
-def _joined(project: Base, own: Base, said: Set[str]) -> Base:
-    """Merge the user's base for the same directory into the project's, overriding the pointer."""
-    return project.model_copy(
+    said = {path[1:] for path in config.said if same.origin == "config" and path[0] == "bases"}
+    own_word = ("writable", "name", "include", "exclude", "inline_tags")
+    merged = project.model_copy(
         update={
-            "names": (own.id,),
-            "weight": own.weight,
-            "writable": own.writable if "writable" in said else project.writable,
-            "contexts": {**project.contexts, **own.contexts},
-            "name": own.name if "name" in said else project.name,
-            "description": own.description or project.description,
-            "include": own.include if "include" in said else project.include,
-            "exclude": own.exclude if "exclude" in said else project.exclude,
-            "inline_tags": own.inline_tags if "inlineTags" in said else project.inline_tags,
-            "cache_dir": own.cache_dir or project.cache_dir,
-            "kind": own.kind,
-            "keep_deleted": own.keep_deleted,
-            "sessions_of": own.sessions_of,
+            "names": (same.id,),
+            "weight": same.weight,
+            "contexts": {**project.contexts, **same.contexts},
+            "description": same.description or project.description,
+            "cache_dir": same.cache_dir or project.cache_dir,
+            "kind": same.kind,
+            "keep_deleted": same.keep_deleted,
+            "sessions_of": same.sessions_of,
+            **{name: getattr(same, name) for name in own_word if (same.id, in_file(name)) in said},
         }
     )
+    return (merged, *(base for base in own if base is not same))
 
 
 Scope = Literal["project", "user", "shared", "team"]
@@ -449,10 +440,9 @@ def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
 
 def project_folder(data: Path, identity: Identity) -> Path | None:
     """Return the folder of a project's memories, or None if it has none yet."""
-    top = memories_folder(data)
-    ending = f"-{identity.digest}"
-    names = sorted([name for name in _folders(top) if name.endswith(ending)])
-    return top / names[0] if names else None
+    top, ending = memories_folder(data), f"-{identity.digest}"
+    name = min([name for name in _folders(top) if name.endswith(ending)], default=None)
+    return top / name if name else None
 
 
 def described(folder: Path) -> Identity | None:
@@ -482,7 +472,10 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
         raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
     folder = project_folder(data, identity)
     if folder is None:
-        folder = private_directory(memories_folder(data) / f"{_readable(identity)}-{identity.digest}")
+        place = "repository" if identity.kind == "root" else identity.text.replace(os.sep, "/").rstrip("/")
+        name = unicodedata.normalize("NFKC", place.rpartition("/")[2])
+        readable = _UNSAFE.sub("-", name)[:NAME_CHARACTERS].strip("-.") or "project"
+        folder = private_directory(memories_folder(data) / f"{readable}-{identity.digest}")
         about = {"project": identity.text, "by": identity.kind}
         write_atomically(folder / ABOUT_NAME, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
     return MemoryFolder("project", _memory_base(MEMORY_ID, folder))
@@ -547,15 +540,6 @@ def _visible(folder: Path) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if entry.name[0] != "."]
     except OSError:
         return []
-
-
-def _readable(identity: Identity) -> str:
-    """Readable part of a folder's name: that of the repository or directory."""
-    name = (
-        "repository" if identity.kind == "root" else identity.text.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
-    )
-    plain = unicodedata.normalize("NFKC", name)
-    return _UNSAFE.sub("-", plain)[:NAME_CHARACTERS].strip("-.") or "project"
 
 
 def completions_folder(data: Path) -> Path:

@@ -128,10 +128,7 @@ _READ = flags("RDONLY", "CLOEXEC", "NONBLOCK", "NOCTTY", "BINARY")
 
 
 def open_regular(path: Path | str, *, dir_fd: int | None = None, follow: bool = True) -> int:
-    """Open a file for reading if it is a regular one, and return a descriptor, which the caller must close.
-
-    `path` is relative to the descriptor `dir_fd` if that is given, and may be a symbolic link with `follow`.
-    """
+    """Open a file for reading if it is a regular one, or with `follow` a link, and return a descriptor."""
     probe(path)
     descriptor = os.open(path, _READ | (0 if follow else getattr(os, "O_NOFOLLOW", 0)), dir_fd=dir_fd)
     mode = os.fstat(descriptor).st_mode
@@ -164,13 +161,8 @@ def user_home(env: Mapping[str, str]) -> Path:
 
 
 def expand(text: str, home: Path, folder: Path) -> Path:
-    """Expand a path: `~` and `~/…` are below `home`, a relative path is below `folder`.
-
-    `~name` is an ordinary relative path, so that a file's meaning never depends on a machine's accounts.
-    """
-    if text == "~":
-        return home
-    if text.startswith(("~/", f"~{os.sep}")):
+    """Expand a path: `~` and `~/…` are below `home`, a relative path is below `folder`, `~name` too."""
+    if text == "~" or text.startswith(("~/", f"~{os.sep}")):  # `~name` would depend on a machine's accounts
         return home / text[2:].lstrip("/" + os.sep)
     return folder / text
 
@@ -183,14 +175,9 @@ def working_directory() -> Path | None:
         return None
 
 
-ANSWERS = "answers"
-"""Folder of a language model's answers in the cache directory."""
-
-PACKAGES = "packages"
-"""Folder of the documentation of packages in the data directory."""
-
-SESSIONS = "sessions"
-"""Folder of the logs that are made of clients' databases in the data directory."""
+ANSWERS, PACKAGES, SESSIONS = "answers", "packages", "sessions"
+"""Folders of a language model's answers in the cache directory; in the data directory, of the documentation of packages
+and of the logs that are made of clients' databases."""
 
 
 def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
@@ -241,12 +228,8 @@ def why_no_directory(path: Path) -> str:
 
 
 def private_directory(path: Path) -> Path:
-    """Create a folder and its missing parents, accessible to the current user only.
-
-    Existing folders keep their mode.
-    """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
+    """Create a folder and its missing parents, accessible to the current user only; existing ones keep their mode."""
+    for folder in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
         folder.mkdir(mode=0o700, exist_ok=True)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -257,7 +240,7 @@ ABANDONED_SECONDS = 3600.0
 """Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
-"""Names of unfinished files; hidden, so that they are never indexed."""
+"""Of unfinished files; hidden, so that they are never indexed."""
 
 NEW_FILE_MODE, NEW_FOLDER_MODE = 0o666, 0o777
 """Modes of new files and folders before the umask, as in other editors."""
@@ -274,13 +257,12 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
     """Write a file atomically: readers, and crashes, see either the old content or the new."""
-    data = text.encode("utf-8") if isinstance(text, str) else text
     # Renaming is only atomic within a folder.
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, _NEW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.write(text.encode("utf-8") if isinstance(text, str) else text)
             file.flush()
             if mode != 0o600 and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), mode)
@@ -307,8 +289,7 @@ def edit_content(
 ) -> bytes | None:
     """Edit, create or delete a configuration file, and return what it was; a link stays one, and a mode what it was.
 
-    `change` maps the old content to the new; None stands for no file. If it raises, nothing is written. Raises
-    `ConfigError` if the file cannot be read or written, or changed meanwhile.
+    `change` maps the old content to the new; None stands for no file. `ConfigError` if the file changed meanwhile.
     """
     real = Path(os.path.realpath(path))
     before = content_of(path, limit)
@@ -345,14 +326,9 @@ def _move_new(source: str, target: str, source_fd: int | None, target_fd: int | 
     if os.name == "nt":
         os.rename(source, target)  # noqa: PTH104 - never overwrites on Windows
         return
+    follow = os.link not in os.supports_follow_symlinks
     try:
-        os.link(
-            source,
-            target,
-            src_dir_fd=source_fd,
-            dst_dir_fd=target_fd,
-            follow_symlinks=os.link not in os.supports_follow_symlinks,
-        )
+        os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=follow)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -391,10 +367,9 @@ class Folder:
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of an entry, without following links, or None if there is none."""
-        try:
+        with suppress(FileNotFoundError):
             return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
+        return None
 
     def read(self, name: str) -> Content:
         """Read a regular file; links and other kinds of files raise `OSError`."""
@@ -501,7 +476,13 @@ def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iter
     root = os.path.realpath(base.path)
     folder = Folder(Path(root, *parts), base, None)
     if not STEPWISE:
-        _make_by_path(base, root, parts, folder, make=make)
+        for depth in range(1, len(parts) + 1):
+            path = Path(root, *parts[:depth])
+            if make and not path.exists():
+                path.mkdir()
+                folder.made.append(str(path))
+            if os.path.realpath(path) != str(path):
+                raise PathNotContained("/".join(parts[:depth]), base.id)
         yield folder
         return
     descriptor = os.open(root, FOLDER)
@@ -512,34 +493,17 @@ def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iter
                     os.mkdir(part, NEW_FOLDER_MODE, dir_fd=descriptor)
                     os.fsync(descriptor)
                     folder.made.append(str(Path(root, *parts[:depth])))
-            inner = _open_inner(base, part, descriptor)
+            try:
+                inner = os.open(part, FOLDER, dir_fd=descriptor)
+            except OSError as error:
+                # For a link to a folder, O_NOFOLLOW fails with ENOTDIR on Linux and with ELOOP or EMLINK elsewhere.
+                with suppress(OSError):
+                    if stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                        raise PathNotContained(part, base.id) from error
+                raise
             os.close(descriptor)
             descriptor = inner
         folder.descriptor = descriptor
         yield folder
     finally:
         os.close(descriptor)
-
-
-def _open_inner(base: Base, part: str, descriptor: int) -> int:
-    try:
-        return os.open(part, FOLDER, dir_fd=descriptor)
-    except OSError as error:
-        # For a link to a folder, O_NOFOLLOW fails with ENOTDIR on Linux and with ELOOP or EMLINK elsewhere.
-        try:
-            link = stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode)
-        except OSError:
-            link = False
-        if link:
-            raise PathNotContained(part, base.id) from error
-        raise
-
-
-def _make_by_path(base: Base, root: str, parts: Sequence[str], folder: Folder, *, make: bool) -> None:
-    for depth in range(1, len(parts) + 1):
-        path = Path(root, *parts[:depth])
-        if make and not path.exists():
-            path.mkdir()
-            folder.made.append(str(path))
-        if os.path.realpath(path) != str(path):
-            raise PathNotContained("/".join(parts[:depth]), base.id)

@@ -111,9 +111,7 @@ def name_of(kind: Kind) -> str:
 
 def reader_of(path: str) -> Callable[[str, bytes], Document]:
     """Import and return what parses a converted file other than a session log, by its name."""
-    found = format_of(path)
-    assert found is not None
-    reader: Callable[[str, bytes], Document] = load(found.reader)
+    reader: Callable[[str, bytes], Document] = load(_BY_SUFFIX[suffix_of(path)].reader)
     return reader
 
 
@@ -124,14 +122,10 @@ def scan_of(path: str) -> Callable[[Sequence[str], int], Any]:
     return scan
 
 
+@cache
 def lacks_extra(found: Format) -> bool:
     """Return whether reading a format needs an extra that is not installed."""
-    return found.extra is not None and not _is_installed(found.library)
-
-
-@cache
-def _is_installed(library: str) -> bool:
-    return find_spec(library) is not None
+    return found.extra is not None and find_spec(found.library) is None
 
 
 def why_not_taken(path: str) -> str | None:

@@ -23,7 +23,7 @@ _MAX_LINE_BYTES = 8192
 """Largest `.git`, `gitdir` or `commondir` file in bytes; it has one path, which no system allows beyond 4096."""
 
 LOG_SECONDS = 10
-"""Timeout in seconds for a git command; after it, file times are used."""
+"""Timeout for a git command; after it, file times are used."""
 
 FRESH_PATHS = 200
 """Most paths passed to git individually; for more, the whole base is listed."""
@@ -52,10 +52,9 @@ _BRANCH = re.compile(r"ref: (refs/heads/(?!.*\.\.)[\w./-]+)\n?")
 
 
 def git_root(directory: Path, home: Path | None) -> Path | None:
-    """Return the nearest folder at or above `directory` that contains `.git`, a directory or a file, or None.
+    """Return the nearest folder at or above an absolute, real one that contains `.git`, a directory or a file, or None.
 
-    The home directory is never a git root, as a repository of dotfiles would make all of the user's files part of a
-    project; with `home=None` it may be. Both paths must be absolute, with links resolved.
+    It is never `home`, as a repository of dotfiles would make all of the user's files part of a project.
     """
     folder, above = str(directory), None
     while folder != above:  # plain strings, as pathlib takes three times as long per folder
@@ -67,10 +66,9 @@ def git_root(directory: Path, home: Path | None) -> Path | None:
 
 
 def main_worktree(root: Path) -> Path | None:
-    """Return the main worktree of a repository if `root` is a linked worktree, else None.
+    """Return the main worktree of a repository if `root`, absolute and real, is a linked worktree, else None.
 
-    The repository must list this worktree too: a `.git` file could come from an archive and name any of the user's
-    repositories. Submodules have no main worktree. `root` must be absolute, with links resolved.
+    The repository must list this worktree too: a `.git` file could come from an archive and name any repository.
     """
     admin = _path_in(root / ".git", "gitdir: ")
     if admin is None:
@@ -101,7 +99,6 @@ class Commits:
     """Commit times of the files of a base."""
 
     head: str
-    """The commit that was checked out."""
     times: Mapping[str, int]
     """Path in the base → time of its last commit after `since`, seconds since the epoch."""
 
@@ -109,8 +106,7 @@ class Commits:
 def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Commits | None:
     """Return when the files of a base were last committed; None without git, repository, commit, or an answer in time.
 
-    Only commits after `since`, the head commit of the previous call, are listed; for the paths in `fresh`, added since
-    then, older ones count too.
+    Only commits after `since`, the previous head commit, are listed; for `fresh` paths, added since, older ones count.
     """
     head = head_commit(base.path)
     if head is None:
@@ -123,9 +119,7 @@ def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Co
         times = _log(base, head, paths)
     elif older := _tracked(base, [path for path in fresh if path not in times]):
         times = {**(_log(base, head, older) or {}), **times}
-    if times is None:
-        return None
-    return Commits(head, times)
+    return None if times is None else Commits(head, times)
 
 
 def _tracked(base: Base, paths: Sequence[str]) -> list[str]:
@@ -191,10 +185,10 @@ MOST_MOVES = 5
 
 
 def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
-    """Return path → its versions, `COMMIT:PATH`, newest first, or None if git does not answer.
+    """Return path, from the git root → its versions, `COMMIT:PATH`, newest first, or None if git does not answer.
 
-    Paths start at the git root. Commits that only moved a file are left out; those of its old path follow. A merge
-    counts only if it has a version of its own: otherwise, the branch says with what else the file was written.
+    Commits that only moved a file are left out; those of its old path follow. A merge counts only if it has a version
+    of its own: otherwise, the branch says with what else the file was written.
     """
     found: dict[str, list[str]] = {path: [] for path in paths}
     names, moves, first = {path: path for path in paths}, set[str](), set[str]()
@@ -312,13 +306,12 @@ def installed() -> str | None:
 
 
 def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
-    if git_root(Path(os.path.realpath(folder)), None) is None:  # starting git to find this out takes 5 ms
-        return None
-    if (git := installed()) is None:
+    # Starting git to find out that this is no repository takes 5 ms.
+    if git_root(Path(os.path.realpath(folder)), None) is None or (git := installed()) is None:
         return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
     try:
-        result = subprocess.run(  # noqa: S603 - git itself, with fixed options
+        return subprocess.run(  # noqa: S603 - git itself, with fixed options
             [git, "--no-pager", *SAFE, *arguments],
             cwd=folder,
             env=environment,
@@ -326,17 +319,16 @@ def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
             input=given.encode("utf-8", "surrogateescape"),
             timeout=LOG_SECONDS,
             check=True,
-        )
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout
 
 
 _MAX_CONFIG_BYTES = 1 << 20
 """Largest git configuration in bytes; with a thousand branches it has 100 kB."""
 
 MAX_ADDRESS_CHARACTERS = 2048
-"""Longest address of an origin; servers accept no longer paths."""
+"""Of an origin; servers accept no longer paths."""
 
 MAX_HOPS = 4
 """Local clones of clones that are followed to a remote origin."""
@@ -345,7 +337,6 @@ DIGEST_DIGITS = 12
 """Hex digits of an identity's hash in its folder's name: 48 bits are enough for the projects of a machine."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
-"""Scheme → default port (IANA)."""
 
 CASELESS_HOSTS = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})
 """Hosts where `Acme/Shop` and `acme/shop` are the same repository, according to their documentation."""
@@ -377,9 +368,7 @@ class Identity:
 
 def identify(workspace: Workspace) -> Identity | None:
     """Return the identity of a workspace's project, or None if the workspace has no directory."""
-    if workspace.directory is None:
-        return None
-    return identify_directory(workspace.directory, workspace.git_root)
+    return identify_directory(workspace.directory, workspace.git_root) if workspace.directory else None
 
 
 def project_text(workspace: Workspace) -> str:
@@ -413,7 +402,16 @@ def common_directory(root: Path) -> Path | None:
         return git.resolve()
     if main := main_worktree(root):
         return (main / ".git").resolve()
-    return _submodule_directory(root)
+    # That of a submodule is in the outer repository's `.git`, and its configuration names this worktree.
+    named = _path_in(git, "gitdir: ")
+    folder = Path(os.path.realpath(named or root))
+    try:
+        config = read_regular(folder / "config", _MAX_CONFIG_BYTES).decode("utf-8", "replace") if named else ""
+    except OSError:
+        return None
+    entries = (entry for line in config.split("\n") if (entry := _ENTRY.match(line)))
+    worktree = next((_value(entry[2]) for entry in entries if entry[1].lower() == "worktree"), None)
+    return folder if worktree and Path(os.path.realpath(folder / worktree)) == root else None
 
 
 def normal_origin(address: str) -> str | None:
@@ -478,10 +476,9 @@ def _value(text: str) -> str:
 def _origin(common: Path, root: Path) -> str | None:
     """Normalised address of the origin, following local clones to a remote one."""
     for _ in range(MAX_HOPS):
-        try:
+        address = None
+        with suppress(OSError):
             address = origin_address(read_regular(common / "config", _MAX_CONFIG_BYTES).decode("utf-8", "replace"))
-        except OSError:
-            return None
         if address is None:
             return None
         if remote := normal_origin(address):
@@ -494,19 +491,6 @@ def _origin(common: Path, root: Path) -> str | None:
             return None
         common, root = following, local
     return None
-
-
-def _submodule_directory(root: Path) -> Path | None:
-    """A submodule's folder in the outer repository's `.git`, if its configuration names this worktree."""
-    named = _path_in(root / ".git", "gitdir: ")
-    folder = Path(os.path.realpath(named or root))
-    try:
-        config = read_regular(folder / "config", _MAX_CONFIG_BYTES).decode("utf-8", "replace") if named else ""
-    except OSError:
-        return None
-    entries = (entry for line in config.split("\n") if (entry := _ENTRY.match(line)))
-    worktree = next((_value(entry[2]) for entry in entries if entry[1].lower() == "worktree"), None)
-    return folder if worktree and Path(os.path.realpath(folder / worktree)) == root else None
 
 
 def _is_new(common: Path) -> bool:

@@ -38,9 +38,9 @@ from kbhub.workspace.settings import Pointer, choice, cut, plain_text, plainly, 
 TRUST_NAME = "trust.json"
 _VERSION = 1
 _MAX_BYTES = 16 * 1024 * 1024
-"""Largest store in bytes: 80,000 grants of some 200 bytes."""
+"""Of the largest store: 80,000 grants of some 200 bytes."""
 _LOCK_SECONDS = 10.0
-"""Seconds to wait for another process that writes the store, which normally takes milliseconds."""
+"""How long to wait for another process that writes the store, which normally takes milliseconds."""
 
 Use = Literal["knowledge", "cacheDir", "documents", "refused"]
 
@@ -83,11 +83,9 @@ class TrustStore:
             raise self._unusable(str(error)) from error
 
     def allows(self, pointer: Path, target: Path, *, use: Use = "knowledge") -> bool:
-        """Return whether the user allowed a pointer to use exactly this target; a changed target must be trusted again.
+        """Return whether the user allowed a pointer, a file or what was found without one, to use exactly this target.
 
-        `pointer` is its file, or the folder or link found without one. The uses, as the base's folder and as that of
-        its index, do not imply each other: in the first, files are read; in the second, a database is created and
-        opened.
+        The uses do not imply each other: in a base's folder files are read, in an index's a database is created.
         """
         return self._grant(pointer, target, use) is not None
 
@@ -110,8 +108,10 @@ class TrustStore:
     ) -> Grant:
         """Add a grant, replacing one for the same pointer, target and use, whether permission or refusal."""
         new = Grant(pointer=identity(pointer), target=target.resolve(), use=use, writable=writable, project=project)
+        uses = {use, "knowledge", "refused"} if use in ("knowledge", "refused") else {use}
         with self._lock():
-            kept = [grant for grant in self.entries() if not _is_replaced(grant, new)]
+            same = (new.pointer, new.target)
+            kept = [one for one in self.entries() if (one.pointer, one.target) != same or one.use not in uses]
             self._write((*kept, new))
         return new
 
@@ -139,8 +139,7 @@ class TrustStore:
             private_directory(self.path.parent)
             held = filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS, mode=0o600).acquire()
         except filelock.Timeout as error:
-            reason = f"another process has held {self.path}.lock for {_LOCK_SECONDS:g} s"
-            raise self._unusable(reason) from error
+            raise self._unusable(f"another process has held {self.path}.lock for {_LOCK_SECONDS:g} s") from error
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
         with held:
@@ -154,11 +153,6 @@ def identity(pointer: Path) -> Path:
     """Return the real path of a pointer, not resolving its last part: a trusted link is identified by its own path."""
     absolute = pointer.absolute()
     return absolute.parent.resolve() / absolute.name
-
-
-def _is_replaced(grant: Grant, new: Grant) -> bool:
-    same = (grant.pointer, grant.target) == (new.pointer, new.target)
-    return same and (grant.use == new.use or {grant.use, new.use} == {"knowledge", "refused"})
 
 
 def _read(data: Any) -> Iterator[Grant]:
@@ -186,11 +180,10 @@ VAULT_FOLDER = ".obsidian"
 
 
 def has_inline_tags(said: bool | None, folder: Path, home: Path | None) -> bool:
-    """Return whether `#tags` in the text of a base's documents are tags.
+    """Return whether `#tags` in the text of a base's documents are tags, as `said` or, if that is None, as in a vault.
 
-    If the configuration does not say (`said` is None), they are where the folder is in a vault, whose root is the
-    folder itself or, within a git repository, above it. `home` is no repository; None if the folder is known to be in
-    one.
+    A vault's root is the folder itself or, within a git repository, above it. `home` is no repository; None if the
+    folder is known to be in one.
     """
     if said is not None:
         return said
@@ -256,18 +249,11 @@ def owned_by_user(path: Path) -> bool:
 
 
 def find_project(workspace: Workspace, trust: TrustStore, home: Path, *, config: Path | None) -> Project:
-    """Walk up from the workspace to the first pointer, `knowledge/`, `.knowledge/` or sibling.
-
-    The global config in force is never a pointer.
-    """
+    """Walk up from the workspace to the first pointer, `knowledge/`, `.knowledge/` or sibling."""
     project = Project()
-    if workspace.directory is None:
-        return project
-    match = _first_match(workspace, home, config, project.looked_for)
-    if match is None:
-        return project
     try:
-        _resolve(match, workspace, trust, home, project)
+        if match := _first_match(workspace, home, config, project.looked_for):
+            _resolve(match, workspace, trust, home, project)
     except ConfigError as error:
         project.problems.append(Problem(subject=PROJECT_ID, message=str(error)))
     return project
@@ -275,8 +261,6 @@ def find_project(workspace: Workspace, trust: TrustStore, home: Path, *, config:
 
 def find_pointer(workspace: Workspace, home: Path, *, config: Path | None) -> Path | None:
     """Return the pointer, folder or link that locates a workspace's knowledge, whether trusted or not, or None."""
-    if workspace.directory is None:
-        return None
     match = _first_match(workspace, home, config, [])
     return match.pointer if match else None
 
@@ -301,13 +285,14 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
 
 
 def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) -> tuple[Grant, ...]:
-    """Trust a pointer with its current targets, as the user asked; with `writable`, agents may also write there.
-
-    `path` is a pointer file, a folder with one, or a folder or link that needs none. Raises `UsageError` if there is
-    nothing to trust, or a target does not exist.
-    """
+    """Trust a pointer, a folder with one, or one that needs none, with its current targets, as the user asked."""
     files = [path / name for name in POINTER_NAMES] if is_directory(path) else [path]
-    file = None if _found_alone(path) else next((file for file in files if file.is_file()), None)
+    name = path.name
+    if name == "knowledge":  # a folder of that name could also be a project with a pointer
+        alone = path.is_symlink()
+    else:  # discovery ignores a pointer in it
+        alone = name.endswith(".knowledge") and (path.parent / name.removesuffix(".knowledge")).is_dir()
+    file = None if alone else next((file for file in files if file.is_file()), None)
     if file is None:
         if not is_directory(path):
             raise UsageError(f"{path} is neither a pointer nor a folder. Name a .kbhub.json, or a folder of knowledge.")
@@ -323,14 +308,6 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
     return tuple(grants)
 
 
-def _found_alone(path: Path) -> bool:
-    """Whether discovery takes a folder or link without a pointer, so that a pointer in it is ignored."""
-    name = path.name
-    if name == "knowledge":
-        return path.is_symlink()  # a folder of that name could also be a project with a pointer
-    return name.endswith(".knowledge") and (path.parent / name.removesuffix(".knowledge")).is_dir()
-
-
 def clean(texts: dict[str, str]) -> dict[str, str]:
     """Return texts about a base on one line each and without control characters, safe for terminals."""
     return {key: _one_line(text) for key, text in texts.items()}
@@ -343,6 +320,8 @@ def _one_line(text: str | None) -> str:
 
 def _first_match(workspace: Workspace, home: Path, config: Path | None, looked_for: list[str]) -> Match | None:
     """Try all candidates on the way up, as plain strings, since pathlib is too slow here."""
+    if workspace.directory is None:
+        return None
     never = (_join(str(home), CONFIG_NAME), str(config))  # global configs, which may have the name of a pointer
     folder = str(workspace.directory)
     git = str(workspace.git_root) if workspace.git_root else None
@@ -433,8 +412,8 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     if ".git" in target.parts:
         problem = "inside a .git folder, which cannot be a base. Name another folder."
     elif not allowed:
-        command = f"kbhub base trust {shlex.quote(str(match.pointer))}"
-        problem = f"outside the project, so it is not followed. If you want this, run `{command}`."
+        command = f"`kbhub base trust {shlex.quote(str(match.pointer))}`"
+        problem = f"outside the project, so it is not followed. If you want this, run {command}."
         if is_directory(target) and not trust.refuses(match.pointer, target):
             project.untrusted = (match.pointer, target)
     else:
@@ -443,8 +422,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         message = f"{match.pointer} leads to {cut(str(target), MAX_SHOWN_PATH)}, {problem}"
         project.problems.append(Problem(subject=PROJECT_ID, message=message))
         return
-    git = workspace.git_root
-    inside = git is not None and target.is_relative_to(git)
+    inside = workspace.git_root is not None and target.is_relative_to(workspace.git_root)
     usual = not {match.origin, target.name}.isdisjoint((FOLDER, ".knowledge"))
     project.docs = usual if pointer.docs_fallback is None else pointer.docs_fallback
     project.base = Base(
@@ -476,19 +454,14 @@ def _cache_dir(match: Match, said: str, trust: TrustStore, home: Path, project: 
     cache = real_path(expand(said, home, match.folder))
     if trust.allows(match.pointer, cache, use="cacheDir"):
         return cache
-    command = f"kbhub base trust {shlex.quote(str(match.pointer))}"
-    place = cut(str(cache), MAX_SHOWN_PATH)
-    reason = f"the index stays in the default place until you run `{command}`."
-    message = f"{match.pointer} sets the index folder to {place}; {reason}"
+    reason = f"the index stays in the default place until you run `kbhub base trust {shlex.quote(str(match.pointer))}`."
+    message = f"{match.pointer} sets the index folder to {cut(str(cache), MAX_SHOWN_PATH)}; {reason}"
     project.problems.append(Problem(subject=PROJECT_ID, message=message))
     return None
 
 
 def has_documents(folder: Path) -> bool:
-    """Return whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first.
-
-    The one that `kbhub init` creates does not count.
-    """
+    """Return whether one of the first `_DOCS_BUDGET` entries below a folder is a document that `init` has not made."""
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:

@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from kbhub.types import Mode, Problem
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     Converter = Callable[[Any], Any]
 
-_NEAR = 0.6
-"""Similarity (0 to 1) of a close match, difflib's default."""
 _LOOKED_AT = 200
 """Characters of a word that are compared."""
 _SHOWN_INPUT = 60
@@ -98,7 +97,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def plain_text(value: Any) -> str:
-    """Return a value if it is a string without lone surrogates, else raise `ValueError`."""
+    """Return a value if it is a string without lone surrogates, else raise `ValueError`; so do those that follow."""
     text: str = _of_kind(value, str, "a text")
     text.encode()
     return text
@@ -111,35 +110,35 @@ def _of_kind(value: Any, kind: type, what: str) -> Any:
 
 
 def path_text(text: str) -> str:
-    """Return a string if it can be a path (not blank, no control characters), else raise `ValueError`."""
+    """Return a string if it can be a path."""
     if not text.strip() or _CONTROL.search(text):
         raise ValueError("expected a path without control characters")
     return text
 
 
 def plain_path(value: Any) -> str:
-    """Return a value if it is a string that can be a path, else raise `ValueError`."""
+    """Return a value if it is a string that can be a path."""
     return path_text(plain_text(value))
 
 
 def plain_texts(value: Any) -> tuple[str, ...]:
-    """Return a list of strings as a tuple, or raise `ValueError`."""
+    """Return a list of strings as a tuple."""
     return tuple(map(plain_text, _of_kind(value, list, "a list")))
 
 
-def plain_object(value: Any, convert: Converter) -> dict[str, Any]:
-    """Return an object with all values converted, or raise `ValueError`."""
+def plain_object(convert: Converter, value: Any) -> dict[str, Any]:
+    """Return an object with all values converted."""
     items = _of_kind(value, dict, "an object in braces").items()
     return {plain_text(key): convert(item) for key, item in items}
 
 
 def plain_truth(value: Any) -> bool:
-    """Return a value if it is a boolean, else raise `ValueError`."""
+    """Return a value if it is a boolean."""
     return bool(_of_kind(value, bool, "true or false"))
 
 
 def choice(among: Collection[str]) -> Converter:
-    """Return a converter that only accepts some strings, and raises `ValueError` for anything else."""
+    """Return a converter that only accepts some strings."""
 
     def convert(value: Any) -> str:
         if not isinstance(value, str) or value not in among:
@@ -184,7 +183,7 @@ _PLAIN: dict[str, Converter] = {
     "PathText": plain_path,
     "PathText | None": _or_none(plain_path),
     "tuple[str, ...]": plain_texts,
-    "dict[str, str]": lambda value: plain_object(value, plain_text),
+    "dict[str, str]": partial(plain_object, plain_text),
 }
 """Source text of an annotation → function from a JSON value to the field's."""
 
@@ -232,7 +231,7 @@ def cut(text: str, most: int = _SHOWN_INPUT) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `word`, or None if none is similar enough."""
     folded = {name.lower().replace("_", ""): name for name in known}
-    matches = difflib.get_close_matches(word[:_LOOKED_AT].lower().replace("_", ""), folded, n=1, cutoff=_NEAR)
+    matches = difflib.get_close_matches(word[:_LOOKED_AT].lower().replace("_", ""), folded, n=1)
     return folded[matches[0]] if matches else None
 
 
@@ -259,41 +258,17 @@ OTHER_VARIABLES = frozenset(
 MAX_RULES = 2000
 """Patterns of one ignore file, or of one `include` or `exclude`; the longest public template has some 500, and each
 takes a tenth of a millisecond before a file can be looked at. A file's further ones do not count."""
-DEFAULT_FILE_BYTES = 5 * 1024 * 1024
+MIB = 1 << 20
+DEFAULT_FILE_BYTES = 5 * MIB
 """Bytes of the longest document: product.md. Hand-written Markdown is a hundredth of it."""
-DEFAULT_PDF_BYTES = 50 * 1024 * 1024
-"""Bytes of the longest PDF: its text is a small part of it; the books of publishers stay below."""
-
-DEFAULT_CONVERTED_BYTES = 50 * 1024 * 1024
-"""Bytes of the longest file of another converted kind: most of a long one are pictures."""
-DEFAULT_SESSION_BYTES = 100 * 1024 * 1024
-"""Bytes of the longest session log: days of work; rendering it takes some seconds."""
-DEFAULT_FILES = 100_000
-"""Files of one base; ten times the largest of the vaults that kbhub is measured with."""
-DEFAULT_TRASH_DAYS = 30
-"""Days that a forgotten memory can be had back: what the bins of desktop systems and mail programs keep."""
-DEFAULT_QUERY_DAYS = 90
-"""Days that queries are kept: a quarter of a year, in which what recurs does so."""
-DEFAULT_FRESHEN_FILES = 2000
-"""Files up to which `kbhub search` looks at a base's files first: some 10 ms of file-system calls."""
-DEFAULT_PORT = 28722
-"""Of HTTP: no service has it at IANA, and no system hands it out to outgoing connections (32768 and above)."""
-DEFAULT_UNLOAD_MINUTES = 10.0
-"""Minutes without a client: an editor that is restarted finds everything as it was."""
-DEFAULT_END_MINUTES = 60.0
-"""Minutes without a client: a break for lunch; a start takes half a second."""
 DEFAULT_OLLAMA_MODEL = "qwen3:0.6b"
 """The smallest model of Ollama's library (0.5 GB) that answers in a given form; it runs on any machine."""
 DEFAULT_MODEL_SECONDS = 4.0
 """Longest that a search waits for a language model: as long as people wait for a page."""
-DEFAULT_ANSWER_SECONDS = 45.0
-"""Longest that an answer waits for its writer: several MCP clients give a call up after 60 seconds."""
 MOST_MODEL_SECONDS = 600.0
 """Longest wait that can be set; who asks has gone by then."""
 MOST_CANDIDATES = 40
 """Hits that are graded at most: what comes after is hardly ever the answer, and each costs a request."""
-DEFAULT_CANDIDATES = 20
-"""Hits that are graded; those that the built-in second look takes in."""
 
 
 class BaseFields(Declared):
@@ -412,7 +387,7 @@ class RerankSettings(Declared):
     """Ollama model."""
     seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_MODEL_SECONDS
     """Timeout in seconds; grades that have arrived by then are used."""
-    candidates: Annotated[int, Field(ge=2, le=MOST_CANDIDATES)] = DEFAULT_CANDIDATES
+    candidates: Annotated[int, Field(ge=2, le=MOST_CANDIDATES)] = 20  # as many as the built-in second look takes in
     """Number of hits to grade, from the first."""
 
 
@@ -421,7 +396,7 @@ class AnswerSettings(Declared):
 
     model: Annotated[str | None, Field(min_length=1)] = None
     """Ollama model that writes answers. null for none: answers are then composed of sentences of the documents."""
-    seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_ANSWER_SECONDS
+    seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = 45.0  # MCP clients give a call up after 60
     """Timeout in seconds; after that, the answer is composed of sentences of the documents."""
 
 
@@ -437,9 +412,6 @@ class SearchSettings(Declared):
     computed in advance, when the machine is idle."""
 
 
-DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
-"""Alias → name of a model for `kbhub doc distil`: which version answered, only its owner knows."""
-
 Editor = Literal["vscode", "vscodium", "cursor", "windsurf", "zed", "idea", "sublime", "obsidian"]
 """Editors that open a file by an address."""
 
@@ -454,7 +426,8 @@ class UiSettings(Declared):
 class DistilSettings(Declared):
     """Model names for `kbhub doc distil`."""
 
-    models: dict[str, str] = field(default_factory=DEFAULT_MODELS.copy)
+    # Which version answered, only its owner knows.
+    models: dict[str, str] = field(default_factory=lambda: {name: name for name in ("claude", "codex", "gemini")})
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
     `gemini`."""
 
@@ -466,7 +439,7 @@ class MemorySettings(Declared):
     """Whether memories are stored and searched."""
     shared: bool = False
     """Whether memories may be written to `memories/` of the project base, shared with everyone who has the project."""
-    trash_days: Annotated[int, Field(ge=0)] = DEFAULT_TRASH_DAYS
+    trash_days: Annotated[int, Field(ge=0)] = 30  # what the bins of desktop systems and mail programs keep
     """Days to keep forgotten memories, in `trash/` of the data directory."""
 
 
@@ -475,26 +448,27 @@ class LimitSettings(Declared):
 
     file_bytes: Annotated[int, Field(ge=1)] = DEFAULT_FILE_BYTES
     """Maximum size of a file, in bytes."""
-    pdf_bytes: Annotated[int, Field(ge=1)] = DEFAULT_PDF_BYTES
+    pdf_bytes: Annotated[int, Field(ge=1)] = 50 * MIB  # the books of publishers stay below
     """Maximum size of a PDF, in bytes."""
-    converted_bytes: Annotated[int, Field(ge=1)] = DEFAULT_CONVERTED_BYTES
+    converted_bytes: Annotated[int, Field(ge=1)] = 50 * MIB  # most of a long one are pictures
     """Maximum size of any other file that is converted, in bytes: Office documents, EPUB, HTML, notebooks, mail."""
-    session_bytes: Annotated[int, Field(ge=1)] = DEFAULT_SESSION_BYTES
+    session_bytes: Annotated[int, Field(ge=1)] = 100 * MIB  # days of work; rendering it takes some seconds
     """Maximum size of a session log, in bytes."""
-    files: Annotated[int, Field(ge=1)] = DEFAULT_FILES
+    files: Annotated[int, Field(ge=1)] = 100_000  # ten times the largest of the vaults that kbhub is measured with
     """Maximum number of files per base; the rest is skipped."""
-    freshen_files: Annotated[int, Field(ge=0)] = DEFAULT_FRESHEN_FILES
+    freshen_files: Annotated[int, Field(ge=0)] = 2000  # some 10 ms of file-system calls
     """Maximum number of files of a base to sync before a search on the command line."""
 
 
 class ServeSettings(Declared):
     """The shared daemon, and MCP over HTTP."""
 
-    port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    # No service has it at IANA, and no system hands it out to outgoing connections (32768 and above).
+    port: Annotated[int, Field(ge=0, le=65535)] = 28722
     """Port of `kbhub serve --http` on the loopback interface; 0 picks a free one."""
-    unload_minutes: Annotated[float, Field(gt=0)] = DEFAULT_UNLOAD_MINUTES
+    unload_minutes: Annotated[float, Field(gt=0)] = 10.0  # an editor that is restarted finds everything as it was
     """Minutes without a client after which the daemon releases indexes and models."""
-    end_minutes: Annotated[float, Field(gt=0)] = DEFAULT_END_MINUTES
+    end_minutes: Annotated[float, Field(gt=0)] = 60.0  # a break for lunch; a start takes half a second
     """Minutes without a client after which a daemon started by `kbhub serve --connect` stops."""
 
 
@@ -513,7 +487,7 @@ class LogSettings(Declared):
     queries: bool = True
     """Whether to log queries, only in the data directory, to find missing knowledge and to rank what was read
     before."""
-    days: Annotated[int, Field(ge=1)] = DEFAULT_QUERY_DAYS
+    days: Annotated[int, Field(ge=1)] = 90  # a quarter of a year, in which what recurs does so
     """Days to keep logged queries."""
 
 

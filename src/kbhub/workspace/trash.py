@@ -75,7 +75,14 @@ class Trash:
     def keep_document(self, data: bytes, now: datetime, **about: object) -> TrashEntry:
         """Write a document and its entry to the trash; both are on disk on return."""
         private_directory(self._root)
-        self._sweep()
+        for folder in self._root.iterdir():  # unfinished and half-removed entries of killed processes
+            with suppress(OSError):
+                half = folder.name.startswith(_UNFINISHED) or (
+                    _NAME.fullmatch(folder.name) and not (folder / _ENTRY).exists()
+                )
+                abandoned = time.time() - folder.lstat().st_mtime > ABANDONED_SECONDS
+                if half and abandoned and not folder.is_symlink():
+                    shutil.rmtree(folder, ignore_errors=True)
         name = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         deleted = now.isoformat(timespec="seconds")
         entry = TrashEntry.model_validate({"id": name, "deleted": deleted, "bytes": len(data), **about})
@@ -103,18 +110,6 @@ class Trash:
             shutil.rmtree(folder)
         except OSError as error:
             raise KbhubError(f"Cannot remove {folder} from the trash: {error.strerror}. Remove it by hand.") from error
-
-    def _sweep(self) -> None:
-        """Remove unfinished and half-removed entries of killed processes."""
-        for folder in self._root.iterdir():
-            with suppress(OSError):
-                unfinished = folder.name.startswith(_UNFINISHED)
-                if not unfinished and not _NAME.fullmatch(folder.name):
-                    continue
-                abandoned = time.time() - folder.lstat().st_mtime > ABANDONED_SECONDS
-                whole = (folder / _ENTRY).exists() and not unfinished
-                if abandoned and not whole and not folder.is_symlink():
-                    shutil.rmtree(folder, ignore_errors=True)
 
     def memories(self, label: str) -> list[Path]:
         """Return the forgotten memories of a folder, by name."""

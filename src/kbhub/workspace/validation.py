@@ -111,10 +111,7 @@ def variable_names() -> tuple[str, ...]:
 
 
 def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings in variables: field → value or, for groups, → the fields that are set.
-
-    Empty variables count as not set. Raises `ConfigError` that names the first variable with an invalid value.
-    """
+    """Return the settings in variables that are not empty: field → value or, for groups, → the fields that are set."""
     source = EnvSettingsSource(_model(Settings, _Variables))
     # Replace os.environ, which the source has read, by `env`.
     source.env_vars = {name.lower(): value for name, value in env.items() if value}
@@ -127,15 +124,12 @@ def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
     except SettingsError as error:
         names = [name for name in env if name in variable_names() and _BETWEEN not in name]
         raise ConfigError(" or ".join(names), f"expected JSON: {error}") from error
-    return {name: _only_set(getattr(settings, name), value) for name, value in values.items()}
-
-
-def _only_set(value: Any, raw: Any) -> Any:
-    """Return a value or, for a group, only the fields that variables set."""
-    if not is_dataclass(value):
-        return value
-    names = [field.name for field in fields(value) if {field.name, in_file(field.name)} & set(raw)]
-    return {name: getattr(value, name) for name in names}
+    found = {name: getattr(settings, name) for name in values}
+    for name, group in found.items():
+        if is_dataclass(group):
+            given = [one.name for one in fields(group) if {one.name, in_file(one.name)} & set(values[name])]
+            found[name] = {inner: getattr(group, inner) for inner in given}
+    return found
 
 
 PACKAGE = Path(__file__).parent.parent

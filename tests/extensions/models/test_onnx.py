@@ -54,8 +54,9 @@ def without_the_extra(monkeypatch):
 
 
 def chunk(number, *amounts, factor=1.0):
-    parts = tuple(SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts))
-    return Candidate((0, number), number, parts, (("weight", factor),))
+    found = Candidate((0, number), number, factors=(("weight", factor),))
+    found.add([SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts)], zeros=True)
+    return found
 
 
 @installed

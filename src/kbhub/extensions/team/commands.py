@@ -27,7 +27,8 @@ from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.types import Base
 from kbhub.values import counted
-from kbhub.workspace.config import engine_fault, is_engine_url, split_engine_url
+from kbhub.workspace.config import engine_fault, split_engine_url
+from kbhub.workspace.extensions import engine_for
 from kbhub.workspace.project import PROJECT_ID
 
 DEADLINE_SECONDS = 10.0
@@ -339,7 +340,7 @@ def _publish_once(
 def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
     """Return the engine, the database of a URL, and the name of the base in it if the URL has one."""
     if fault := engine_fault(url):
-        hint = "" if is_engine_url(url) or "@" in url else f" (it is {url[:60]!r})"
+        hint = "" if engine_for(url) or "@" in url else f" (it is {url[:60]!r})"
         raise UsageError(f"The URL of the database {fault}{hint}.")
     engine = team_engine()
     database, shared_as = split_engine_url(url)

@@ -60,10 +60,7 @@ IDENTIFIERS = 4_096
 
 
 def plain(text: str) -> str | None:
-    """Return a text in lower case, of the same length, with `?` for non-ASCII separators.
-
-    None if it has letters, digits or marks beyond ASCII, which need the tokenizer.
-    """
+    """Return a text in lower case, with `?` for separators, or None if it has other characters beyond ASCII."""
     if text.isascii():
         return text.lower()
     for character in set(_FOREIGN.findall(text)):
@@ -75,13 +72,10 @@ def plain(text: str) -> str | None:
 def occurrences(
     text: str, wanted: frozenset[str], cased: str = "", pairs: Container[tuple[str, str]] = ()
 ) -> list[tuple[int, int, str]]:
-    """Return (start, end, stem) of the words with wanted stems, in order.
+    """Return (start, end, stem) of the words of a result of `plain` that have wanted stems, in order.
 
-    Args:
-        text: a result of `plain`.
-        wanted: the stems.
-        cased: the text before `plain`, which shows the parts of mixed-case words such as `maxRetries`.
-        pairs: pairs of wanted stems. Neighbouring parts that are one count as words, unless the whole word is wanted.
+    In `cased`, the text before `plain`, neighbouring parts of mixed-case words count as words if they are one of some
+    pairs of wanted stems, unless the whole word is wanted.
     """
     matches: dict[int, tuple[int, int, str]] = {}
     for beginning in {stem[: -1 if len(stem) > 1 and stem[-1] in CHANGED_ENDINGS else None] for stem in wanted}:
@@ -125,10 +119,7 @@ def stem_of(word: str) -> str:
 
 
 def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
-    """Return (start, end) of a query's terms in a text: sorted character offsets that do not overlap.
-
-    A phrase matches at any of its words.
-    """
+    """Return (start, end) of the words of a query's terms in a text: sorted offsets that do not overlap."""
     stems_wanted = {token for term in terms for token in term.tokens}
     if not stems_wanted:
         return []
@@ -158,8 +149,7 @@ def excerpt(
 ) -> tuple[str, int]:
     """Cut a text to at most `limit` characters around its densest part, at line ends or between sentences.
 
-    Returns the part, verbatim (with `…` where a line was cut), and the offset of its first line in `text`. `weights`
-    are those of the terms, by their text; 1 if it lacks one.
+    Returns the part (with `…` where a line was cut), and the offset of its first line. Terms weigh 1 by default.
     """
     if len(text) <= limit:
         return text, 0

@@ -99,10 +99,7 @@ def pairs(run: str) -> list[str]:
 
 
 def words_apart(text: str) -> str:
-    """Return a text with spaces between words of Thai, and Arabic and Hebrew without vowel signs and affixes.
-
-    Nothing changes if it is done again.
-    """
+    """Return a text with spaces between words of Thai, and Arabic and Hebrew without vowel signs and affixes."""
     return text if text.isascii() else _FOREIGN.sub(_folded, text)
 
 
@@ -136,11 +133,9 @@ def _folded(run: re.Match[str]) -> str:
 
 
 def searchable(text: str) -> str:
-    """Return the form of a text that is indexed.
+    """Return the form of a text that is indexed: `paired`, and the parts of words such as `maxRetries` appended, once.
 
-    Runs of Han and Kana become overlapping pairs; the last character of a run is also a token of its own, so that a
-    prefix query of one character finds it anywhere in a run. The parts of words such as `maxRetries` are appended, once
-    per word, where they break no phrase and add little to the length.
+    There they break no phrase and add little to the length.
     """
     plain = paired(text)
     if not plain or plain.islower():
@@ -151,7 +146,10 @@ def searchable(text: str) -> str:
 
 
 def paired(text: str) -> str:
-    """Return a text with its words and runs as in the index, and nothing appended."""
+    """Return a text with its words as in the index: runs of Han and Kana become overlapping pairs.
+
+    The last character of a run is also a token, so that a prefix query of one character finds it anywhere in a run.
+    """
     plain = words_apart(normalise(text))
     if plain.isascii():
         return plain
@@ -173,10 +171,9 @@ def cased_words(text: str) -> list[tuple[int, str]]:
 
 
 def cased_parts(word: str) -> tuple[str, ...]:
-    """Split a mixed-case identifier into words; empty if it is one word.
+    """Split a mixed-case identifier into words (`maxRetries` → `max`, `Retries`); empty if it is one word.
 
-    `maxRetries` → `max`, `Retries`; `HTTPServer` → `HTTP`, `Server`. A single letter belongs to the next part
-    (`iPhone`, `OAuth`) or, at the end, to the previous one.
+    A single letter belongs to the next part (`iPhone`, `OAuth`) or, at the end, to the previous one.
     """
     if len(word) > MAX_CASED or not _CASED.fullmatch(word):
         return ()
@@ -280,7 +277,6 @@ class Filter:
     values: tuple[FilterValue, ...]
     """Alternatives, any of which must match."""
     excluded: bool = False
-    """Whether matching documents are excluded instead."""
 
     def __str__(self) -> str:
         """Return the filter in query syntax."""
@@ -288,10 +284,7 @@ class Filter:
 
 
 def read_filter(key: str, values: str, *, excluded: bool = False) -> Filter | None:
-    """Parse a filter from the texts on both sides of the colon, the right one in the syntax of `FILTER`.
-
-    None if the value is empty (`tag:""`) or an invalid age (`age:old`), so that the word is text.
-    """
+    """Parse a filter from the texts on both sides of the colon; None if the value is empty or an invalid age."""
     name = fold(key)
     name = SYNONYMS.get(name, name)
     options = dict.fromkeys(_value(name, part[1] or "", part[2]) for part in _PART.finditer(values))
@@ -435,17 +428,27 @@ class _Found:
 
     def read(self, piece: re.Match[str]) -> None:
         """Process one piece of a query."""
-        if piece["filter"] and self._filter(piece["key"], piece["values"], excluded=bool(piece["dash"])):
-            return
+        if piece["filter"] and len(self.filters) < MAX_TERMS:
+            found = read_filter(piece["key"], piece["values"], excluded=bool(piece["dash"]))
+            if found and (found.key in ALWAYS or found.key in self.known):
+                self.filters[found] = None
+                return
+            self.keys |= {found.key} if found else set()
+        word = piece.group()
         if piece["no_phrase"] is not None:
             self.exclude(piece["no_phrase"], quoted=True)
         elif piece["phrase"] is not None:
             self.text.append(piece["phrase"])
             self.add(_terms(piece["phrase"], phrase=True))
-        elif (piece.start() == 0 or piece.string[piece.start() - 1].isspace()) and (word := _excluded(piece.group())):
-            self.exclude(word, quoted=False)
+        elif (
+            (piece.start() == 0 or piece.string[piece.start() - 1].isspace())
+            and (match := _EXCLUSION.fullmatch(word))
+            and "=" not in word
+            and not (len(match[1]) <= FLAG_LETTERS and word.isascii())
+        ):
+            self.exclude(match[1], quoted=False)
         else:
-            self.word(piece.group())
+            self.word(word)
 
     def word(self, text: str) -> None:
         """Add the terms of a word."""
@@ -476,17 +479,6 @@ class _Found:
                 self.word(term.text)
         self.excluded = {}
 
-    def _filter(self, key: str, values: str, *, excluded: bool) -> bool:
-        """Add a word as a filter if it is one."""
-        parsed_filter = read_filter(key, values, excluded=excluded) if len(self.filters) < MAX_TERMS else None
-        if parsed_filter is None:
-            return False
-        if parsed_filter.key not in ALWAYS and parsed_filter.key not in self.known:
-            self.keys.add(parsed_filter.key)
-            return False
-        self.filters[parsed_filter] = None
-        return True
-
 
 def plain_words(text: str) -> str:
     """Strip quotes, leading dashes and colons, so that a text is not parsed as phrases, exclusions or filters."""
@@ -497,10 +489,9 @@ def plain_words(text: str) -> str:
 def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     """Parse any string as a query: distinct terms, exclusions and filters in the order of the text. Cached.
 
-    Runs of Han and Kana become pairs of characters. Stop words are dropped unless quoted or alone. A query of nothing
-    but exclusions is searched for as plain text. FTS5 operators are plain text, and only the beginning of a long text
-    is read. `known` are the folded front-matter keys that make `key:value` a filter, from the `keys` of the same query
-    parsed without them.
+    Stop words are dropped unless quoted or alone. A query of nothing but exclusions is searched for as plain text.
+    FTS5 operators are plain text. `known` are the folded front-matter keys that make `key:value` a filter, from the
+    `keys` of the same query parsed without them.
     """
     read = beginning(text)
     return _understood(read, len(text) - len(read), known)
@@ -537,14 +528,6 @@ def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
 def terms_of(words: Iterable[str]) -> tuple[Term, ...]:
     """Return terms of words to highlight; filters and exclusions are treated as plain words."""
     return tuple(term for word in words for term in _terms(word.replace('"', " "), phrase=True))
-
-
-def _excluded(word: str) -> str | None:
-    """Return the text that a single word excludes, or None if it is text."""
-    match = _EXCLUSION.fullmatch(word)
-    if match is None or "=" in word or (len(match[1]) <= FLAG_LETTERS and word.isascii()):
-        return None
-    return match[1]
 
 
 def _terms(text: str, *, phrase: bool) -> list[Term]:

@@ -67,7 +67,6 @@ class Respelling:
     """A replacement for a misspelt word."""
 
     typed: str
-    """As typed; occurs in no base."""
     used: str
     """As in a text, in lower case."""
     term: Term
@@ -76,9 +75,8 @@ class Respelling:
 def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Respelling, ...]:
     """Return corrections of terms that occur in no base, in their order; terms without one are left out.
 
-    Only words of letters are corrected, at most `MOST`: no identifiers, digits, capitals, quotes, Han or Kana, and no
-    word in the vocabulary of the packaged model, which is assumed right. A name may be written in another script. Each
-    index is within a snapshot.
+    No identifiers, digits, capitals, quotes, Han or Kana are corrected, and no word in the vocabulary of the packaged
+    model, which is assumed right. A name may be written in another script.
     """
     enough = REPEATED if sum(index.size()[0] for index in indexes) >= MANY_CHUNKS else 1
     words = [(term, word) for term in missing if (word := correctable(term))]
@@ -124,10 +122,7 @@ def correctable(term: Term) -> str:
 
 
 def distance(left: str, right: str, most: int) -> int:
-    """Return the optimal string alignment distance of two words, or `most + 1` if it is larger than `most`.
-
-    It counts typos: an extra, missing or wrong letter, or two adjacent ones swapped.
-    """
+    """Count the typos (an extra, missing or wrong letter, or two swapped) between words, at most `most + 1`."""
     if abs(len(left) - len(right)) > most:
         return most + 1
     # A common start and end cost nothing, and similar words have little else.
@@ -206,10 +201,9 @@ def sound(word: str) -> str:
 
 
 def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str], dict[str, int]]) -> str | None:
-    """Return the word of the bases that is the same name in another script, or None.
+    """Return the word of the bases that is the same name in another script, or None; `terms` caches terms by letter.
 
-    A word that the packaged model knows must be spelled alike and mean the same. `terms` has those of an index with a
-    first letter.
+    A word that the packaged model knows must be spelled alike and mean the same.
     """
     bare = _bare(fold(typed.strip(PUNCTUATION)))
     own, name, wanted = bare.isascii(), latin(bare), sound(bare)

@@ -12,12 +12,11 @@ import numpy as np
 
 from kbhub.index.engine import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
 from kbhub.index.query.parser import Term
-from kbhub.index.signatures import Columns, Postings, Signatures, growing, made, roomy, sign, similarity, written
+from kbhub.index.signatures import Columns, Postings, Signatures, growing, made, roomy, similarity, written
+from kbhub.index.signatures import sign as sign  # of `Packing`, and of the reader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from kbhub.index.signatures import Read
 
     Rows = Callable[..., list[Any]]
     """Runs a statement with its values and returns all rows."""
@@ -91,12 +90,7 @@ def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int3
     return by_chunk[:, 1].astype(np.int32)
 
 
-def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read) -> Signatures:
-    """Update signatures of the same embedder, for columns that these extend, to the state of the index; see `sign`."""
-    return sign(before or _packed_signatures(known, rows), known.ids, read)
-
-
-def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
+def packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
     """Read packed signatures; None if there are none of the current embedder."""
     stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('bits', 'signed', 'mean', 'embedder')"))
     ((embedder,),) = rows("SELECT (SELECT value FROM meta WHERE key = 'embedder')")
@@ -118,10 +112,7 @@ def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
 
 
 def packed(known: Columns, made: Signatures | None, embedder: str | None) -> Iterator[tuple[str, bytes]]:
-    """Yield columns and signatures in storage format: (name, bytes).
-
-    The columns have no deleted chunks; the signatures are of the same chunks, None without vectors.
-    """
+    """Yield columns, without deleted chunks, and signatures of the same chunks in storage format: (name, bytes)."""
     yield "documents", known.documents.tobytes()
     yield "ids", written(known.ids)
     yield "lengths", written(np.cumsum(known.lengths, dtype=np.int64))

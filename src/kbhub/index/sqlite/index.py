@@ -88,16 +88,15 @@ class SqliteIndex(Index):
         return values
 
     def _read_columns(self, before: Columns | None) -> Columns:
-        found: Columns = _arrays().columns(before, self.rows)
-        return found
+        return cast("Columns", _arrays().columns(before, self.rows))
 
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
-        found: Signatures = _arrays().signatures(before, columns, self.rows, partial(schema.stored_vectors, self.rows))
-        return found
+        arrays, read = _arrays(), partial(schema.stored_vectors, self.rows)
+        before = before or arrays.packed_signatures(columns, self.rows)
+        return cast("Signatures", arrays.sign(before, columns.ids, read))
 
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
-        found: Postings = _arrays().postings(term, columns, self.rows)
-        return found
+        return cast("Postings", _arrays().postings(term, columns, self.rows))
 
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
@@ -118,16 +117,14 @@ class SqliteIndex(Index):
         if self._compares is None:
             self._compares = schema.has_vector_functions(self._local.seen.connection)
         pairs: tuple[NDArray[np.int64], NDArray[np.float64]]
-        if not self._compares:
+        if self._compares:
+            compared = (
+                "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM @ids AS wanted "
+                "JOIN vector ON chunk_id = wanted.value WHERE embedding IS NOT NULL"
+            )
+            pairs = _arrays().paired(self.rows(compared, vector.tobytes(), numbers(chunks)))
+        else:
             pairs = _arrays().compared(schema.stored_vectors(self.rows, chunks), vector)
-            return pairs
-        rows = self.rows(
-            "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM @ids AS wanted "
-            "JOIN vector ON chunk_id = wanted.value WHERE embedding IS NOT NULL",
-            vector.tobytes(),
-            numbers(chunks),
-        )
-        pairs = _arrays().paired(rows)
         return pairs
 
     def faults(self) -> list[str]:
@@ -171,7 +168,9 @@ class SqliteIndex(Index):
                         return file, connection
                     connection.close(force=True)
             opened = schema.open_reader(self.path)
-            opened.register_fts5_function("occurrences", _occurrences)
+            opened.register_fts5_function(  # of a single-phrase query in the current row, weighted by column
+                "occurrences", lambda api, *_: float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
+            )
         except FileNotFoundError:
             raise self._unavailable(NOT_THERE) from None
         except OSError as error:
@@ -215,11 +214,6 @@ def _bound(value: Any) -> Any:
     return value
 
 
-def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:
-    """Count the occurrences of a single-phrase query in the current row, weighted by column."""
-    return float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
-
-
 def _arrays() -> Any:
     """Import and return the numpy part, which takes 0.1 s to load; `status` and most syncs do without."""
     from kbhub.index.sqlite import columns as arrays  # noqa: PLC0415
@@ -250,11 +244,10 @@ def is_loose(connection: apsw.Connection) -> bool:
 
 
 class Packing:
-    """One packing of an index; a context manager.
+    """One packing of an index by its only writer, outside of a transaction; a context manager.
 
     Nothing else happens at the end of a first index, and SQLite leaves the interpreter to other threads. So a second
-    thread with its own connection reads vectors from the start, while this one may merge the full-text index, and then
-    finds half of the postings. The connection is that of the only writer, outside of a transaction.
+    thread with its own connection reads vectors from the start, and then finds half of the postings.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -272,8 +265,7 @@ class Packing:
     def write(self) -> None:
         """Write the packed data, within a transaction."""
         columns = _arrays()
-        embedder, known, made = self._state.result()
-        connection = self._connection
+        (embedder, known, made), connection = self._state.result(), self._connection
         for table in ("packed", "posting", "gone"):
             connection.execute(f"DELETE FROM {table}")
         connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
@@ -283,9 +275,8 @@ class Packing:
         connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
         connection.executemany("INSERT INTO packed VALUES (?, ?)", columns.packed(known, made, embedder))
         connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", self._postings(known))
-        connection.execute(
-            "INSERT INTO meta VALUES (?, ?)", (schema.PACKED_SUM, schema.packed_sum(_rows_of(connection)))
-        )
+        checksum = schema.packed_sum(_rows_of(connection))
+        connection.execute("INSERT INTO meta VALUES (?, ?)", (schema.PACKED_SUM, checksum))
 
     def _postings(self, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield the postings of common terms; the second thread finds those of every other one."""
@@ -353,10 +344,7 @@ class IndexWriter:
 
     @contextmanager
     def transaction(self, *, content: bool = True) -> Iterator[None]:
-        """Run the writes inside in one transaction.
-
-        `content` says whether search results may change, which readers and other writers must notice.
-        """
+        """Run the writes inside in one transaction; `content` says whether search results may change."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -406,10 +394,7 @@ class IndexWriter:
         return dict(rows)
 
     def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
-        """Write a document, replacing the indexed one at its path.
-
-        Vectors are int8 by key; a chunk with a missing key gets its vector later.
-        """
+        """Write a document, replacing the indexed one at its path; a chunk without an int8 vector gets it later."""
         committed = self.remove(document.path)
         self._connection.execute(
             "INSERT INTO document(path, docid, size, mtime_ns, hash, title, kind, tags, aliases, front_matter, "
@@ -507,10 +492,8 @@ class IndexWriter:
 
     def set_commits(self, times: Mapping[str, int]) -> None:
         """Store the last commit of documents: path → seconds since the epoch."""
-        self._connection.executemany(
-            "UPDATE document SET committed = ? WHERE path = ?",
-            ((seconds, path) for path, seconds in times.items()),
-        )
+        rows = ((seconds, path) for path, seconds in times.items())
+        self._connection.executemany("UPDATE document SET committed = ? WHERE path = ?", rows)
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of documents and chunks."""
@@ -518,10 +501,7 @@ class IndexWriter:
         return documents, chunks
 
     def tidy(self, written: int) -> None:
-        """Merge the full-text index and pack it if much of it is new, and truncate the journal.
-
-        `written` counts the chunks written since the index was last tidied.
-        """
+        """Merge the full-text index and pack it if much of it is new (`written` chunks), and truncate the journal."""
         with Packing(self._connection) if is_loose(self._connection) else nullcontext() as packing:
             if written > OPTIMISE_SHARE * self.counts()[1]:
                 self._connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")

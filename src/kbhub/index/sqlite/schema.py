@@ -125,9 +125,8 @@ _MADE_BY_SQLITE = ("CREATE TABLE 'fts_", "CREATE TABLE sqlite_")
 def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
     """Return the path of a base's index: a readable name, and a hash of the real path and of what is indexed.
 
-    The same folder under another id or path shares one index. Versions of kbhub with other tables, and other embedding
-    models (None: the packaged one), have their own indexes in the same cache, or each would undo the other's work. The
-    base's own `cache_dir` wins over `cache`.
+    Versions of kbhub with other tables, and other embedding models (None: the packaged one), have their own indexes in
+    the same cache, or each would undo the other's work. The base's own `cache_dir` wins over `cache`.
     """
     name = base.path.name
     if name.lstrip(".") == "knowledge":
@@ -142,10 +141,7 @@ def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    """Open an index for reading.
-
-    Raises FileNotFoundError if it does not exist yet, `apsw.Error` if it cannot be opened, ValueError for another one.
-    """
+    """Open an index for reading; FileNotFoundError if it does not exist yet, ValueError if it is another one's."""
     if path.is_dir():
         raise ValueError("a folder has its name")
     try:
@@ -227,10 +223,8 @@ def _check(connection: apsw.Connection, path: Path) -> None:
 
 def note_damage(path: Path, what: str) -> None:
     """Write a marker with the reason beside an index so that it is rebuilt; raises OSError if that fails."""
-    descriptor = os.open(
-        f"{path}{DAMAGED}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600
-    )
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+    flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(f"{path}{DAMAGED}", flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
         file.write(what)
 
 
@@ -248,10 +242,7 @@ MOST_SAID = 300
 
 
 def set_aside(path: Path) -> Path:
-    """Move an unusable index and its journal out of the way, replacing an earlier one; return the new path.
-
-    A folder of that name is neither replaced nor moved.
-    """
+    """Move an unusable index and its journal out of the way, replacing an earlier file; return the new path."""
     aside = path.with_suffix(".aside.db")
     if path.is_dir() or aside.is_dir():
         names = (path.with_suffix(f".aside-{number}.db") for number in count(1))
@@ -374,7 +365,6 @@ class Engine:
     """The database engine of an index."""
 
     version: str
-    """Version of SQLite."""
     vectors: str | None
     """Version of sqlite-vec; None if it cannot be loaded."""
     fault: str | None = None
@@ -405,8 +395,13 @@ def faults(rows: Rows) -> list[str]:
     if broken:
         return broken
     wrong = [f"{count} {what}" for what, statement in _WRONG.items() if (count := rows(statement)[0][0])]
-    if not wrong:
-        _read_texts(rows)
+    for table, columns in () if wrong else _TEXTS.items():
+        if table in ("meta", "problem"):  # small, and without rowids
+            rows(f"SELECT {columns} FROM {table}")
+            continue
+        last, some = -1, f"SELECT rowid, {columns} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?"
+        while read := rows(some, last, AT_ONCE):
+            last = read[-1][0]
     noted = rows("SELECT value FROM meta WHERE key = ?", PACKED_SUM)
     if not wrong and int(noted[0][0] if noted else 0) != packed_sum(rows):
         wrong.append("what is packed is not what was written")
@@ -425,15 +420,3 @@ def packed_sum(rows: Rows) -> int:
                 for value in row:
                     checksum = zlib.crc32(value.encode() if isinstance(value, str) else value, checksum)
     return checksum
-
-
-def _read_texts(rows: Rows) -> None:
-    for table, columns in _TEXTS.items():
-        if table in ("meta", "problem"):  # small, and without rowids
-            rows(f"SELECT {columns} FROM {table}")
-            continue
-        last = -1
-        while some := rows(
-            f"SELECT rowid, {columns} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?", last, AT_ONCE
-        ):
-            last = some[-1][0]
