@@ -90,12 +90,7 @@ class KnowledgeHub(state.Hub):
         return status(self)
 
     def sync(
-        self,
-        names: Iterable[str] = (),
-        *,
-        full: bool = False,
-        check: bool = False,
-        progress: Progress | None = None,
+        self, names: Iterable[str] = (), *, full: bool = False, check: bool = False, progress: Progress | None = None
     ) -> tuple[SyncReport, ...]:
         """Sync the indexes of bases with their files.
 

@@ -138,11 +138,8 @@ class HubOptions:
     root: Path | str | None = None
     """Workspace directory, which takes precedence."""
     config: Path | None = None
-    """Global config instead of `~/.kbhub.json`."""
     bases: Mapping[str, Path] = field(default_factory=dict)
-    """Further global bases: id → folder."""
     cache: Path | None = None
-    """Cache directory instead of the user's."""
     serve: bool = False
     """Whether a client's own variables may name the workspace."""
     read_only: bool = False
@@ -158,7 +155,6 @@ class HubOptions:
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
     shared: SharedState | None = None
-    """Models and indexes shared with other hubs of the process."""
     warn: Callable[[Sequence[Problem]], object] | None = None
     """Called after each discovery with the fields and variables that have no effect."""
     ask_roots: bool = True

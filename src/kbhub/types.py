@@ -134,7 +134,6 @@ class FileEntry:
     path: str
     """Relative to the base, with `/`."""
     size: int
-    """Bytes."""
     mtime_ns: int
     """Nanoseconds since the epoch."""
 
@@ -160,7 +159,6 @@ class Link:
     fragment: str
     """Heading or anchor after `#`, decoded; empty if none."""
     text: str
-    """Displayed text."""
     line: int
     """1-based."""
     kind: Literal["markdown", "wikilink", "embed", "reference"]
@@ -221,7 +219,6 @@ BOUNDS: dict[str, tuple[int, int]] = {
 }
 """Field of a query that is a number → its minimum and maximum."""
 _CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)), ("fusion", get_args(Fusion)))
-"""Field of a query, and its permitted values."""
 
 
 class Query(Value):

@@ -17,12 +17,12 @@ import inspect
 import itertools
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -32,7 +32,6 @@ DAY_SECONDS = 86_400
 DAYS_A_YEAR = 365.25
 
 PARSES = 10
-"""Attempts at parsing the source of a class."""
 
 T = TypeVar("T")
 
@@ -130,32 +129,19 @@ class Value:
         return json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
 
 
-@overload
-def struct(declared: type[T]) -> type[T]: ...
-
-
-@overload
-def struct(*, frozen: Literal[False]) -> Callable[[type[T]], type[T]]: ...
-
-
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def struct(declared: type[T] | None = None, *, frozen: bool = True) -> type[T] | Callable[[type[T]], type[T]]:
+def struct(declared: Any = None, *, frozen: bool = True) -> Any:
     """Turn a class into a slotted dataclass with repr; if frozen, as far as the type checker goes, with equality, too.
 
     Declared in a third of the time that `dataclass(slots=True)` takes, a millisecond per class: methods are shared
     instead of generated.
     """
     if declared is None:
-        return partial(_struct, frozen=frozen)
-    return _struct(declared, frozen=frozen)
-
-
-def _struct(declared: type[T], *, frozen: bool) -> type[T]:
-    result = dataclass(repr=False, eq=False, match_args=False, slots=True)(declared)
+        return partial(struct, frozen=frozen)
+    result: Any = dataclass(repr=False, eq=False, match_args=False, slots=True)(declared)
     methods: tuple[tuple[str, Any], ...] = (("__repr__", _shown),)
     if frozen:
-        names = (spec.name for spec in fields(result) if spec.compare)  # type: ignore[arg-type]
-        result._key = attrgetter(*names)  # type: ignore[attr-defined]
+        result._key = attrgetter(*(spec.name for spec in fields(result) if spec.compare))
         methods += (("__eq__", _equal), ("__hash__", _hash))
     for name, method in methods:
         if name not in declared.__dict__:

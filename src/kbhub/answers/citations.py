@@ -50,7 +50,6 @@ PASSAGES_END = "The passages end here. The question:"
 """Line of the prompt; a model that writes it is repeating the prompt."""
 
 QUESTION_CHARACTERS = 2_000
-"""Length to which a question is cut."""
 
 REF_BYTES, TITLE_BYTES = 240, 160
 """Limits of a ref, and of a title with its headings, in UTF-8 bytes."""
@@ -191,7 +190,6 @@ def _quotable(text: str) -> str:
 
 
 HEAD_LETTERS = 40
-"""Limit of letters of a line such as `Sources:`."""
 
 _CODE = re.compile(
     r"^ {0,3}(?P<tick>`{3,}|~{3,}).*?(?:^ {0,3}(?P=tick)|\Z)|(?P<run>`+)(?!`).+?(?<!`)(?P=run)(?!`)",

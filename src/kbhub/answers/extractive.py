@@ -30,7 +30,6 @@ ADJACENT_LINES = 2
 """Lines from the end of a passage to the start of the next that make them one text: a blank line is between."""
 
 LABEL_CHARACTERS = 120
-"""Limit of a section's label."""
 
 SKIPPED = "…"
 """Prefix of a sentence if others of its paragraph were skipped."""
@@ -65,7 +64,6 @@ OUTDATED = 0.5
 """Factor on the worth of a sentence that may no longer hold: it is quoted if nothing newer comes near."""
 
 MOST_SENTENCES = 8
-"""Limit of sentences, items or blocks in an answer."""
 
 CITATION_TOKENS = 8
 """Estimated tokens of a citation, `[12]`, with the blank lines around it."""
@@ -74,7 +72,6 @@ MOST_LOOKED_AT = 400
 """Limit of passage parts that are weighed; twelve passages have some hundred."""
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
-"""HTML between the words of a sentence."""
 
 _IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
 """An image, or a link that shows nothing but an image; removed from the inside out."""
@@ -86,7 +83,6 @@ _POINTER = re.compile(
     r"(?: (?:for|on|about)\b[^.]{0,60})?\.?",
     re.IGNORECASE,
 )
-"""A sentence that only says where to look."""
 
 SAME_SHARE = 0.9
 """Share of distinct words in common from which two sentences count as the same."""
@@ -99,7 +95,6 @@ class Choice:
     unit: Unit
     passage: Passage
     at: int
-    """Its index among the parts of the passage."""
     size: int
     own: frozenset[str]
     above: frozenset[str]

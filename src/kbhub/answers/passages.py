@@ -20,7 +20,7 @@ from kbhub.search.evidence import QueryTerms, same_text
 from kbhub.search.plan import Evidence, OpenBase, standings_of
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
-from kbhub.workspace.formats import is_on_site
+from kbhub.workspace.formats import SITE_SUFFIXES
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -40,13 +40,10 @@ class PassageSpan:
     end_line: int
     text: str
     in_code: bool = False
-    """Whether it starts inside a code block."""
     table_header: str = ""
-    """Of the table in which it starts."""
 
 
 Part = PassageSpan | Passage
-"""Lines of a document, as they are shown."""
 
 
 class Texts:
@@ -83,7 +80,7 @@ def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
     if start > end:
         return None
     text = "\n".join(document.lines[start - 1 : end])
-    if is_on_site(document.path):
+    if document.path.lower().endswith(SITE_SUFFIXES):
         text = readable(text)
     return PassageSpan(start, end, text, _within(document, start), _header_above(document, start))
 

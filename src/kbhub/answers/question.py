@@ -45,7 +45,6 @@ NEAREST_TEXT = "This is the nearest found; it may not be an answer."
 bases that nothing answers, at most 3 get that."""
 
 NEAREST_QUOTED = 3
-"""Passages that such an answer quotes."""
 
 NOT_COVERED_TEXT = "These bases probably do not cover this, or use other words."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."

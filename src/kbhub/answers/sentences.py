@@ -17,7 +17,6 @@ LIST_TOKENS = 150
 """Limit in estimated tokens of a list that is quoted as a whole; longer ones are split into items."""
 
 CODE_FENCE = "```"
-"""Fence for code that is quoted without its opening line."""
 
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|dr|mr|mrs|ms|prof|st|no|nos|fig|figs|sec|eq|vol|pp|ed|inc|ca|bzw|usw)"
@@ -51,7 +50,6 @@ ROW_SHARE = 0.5
 """Minimum worth of a quoted row, as a share of the best one's: a question may ask for two things."""
 
 LEFT_OUT = "…"
-"""First cell of the row that marks omitted rows."""
 
 
 @struct
@@ -61,10 +59,8 @@ class Unit:
     text: str
     """A sentence on one line, an item with its bullet, or a block with its line ends."""
     line: int
-    """Line in the document, from 1."""
     kind: Kind
     paragraph: int
-    """Number of its paragraph or list in the text."""
     heading: str = ""
     """The heading above it in the text; empty before the first."""
 

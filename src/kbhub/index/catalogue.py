@@ -87,12 +87,8 @@ def _mapping_of(written: str) -> dict[str, Any]:
         raise TypeError("front matter in it is none")
     level: list[Any] = [mapping]
     for _ in range(MOST_NESTED):
-        level = [
-            inner
-            for value in level
-            if isinstance(value, dict | list)
-            for inner in (value.values() if isinstance(value, dict) else value)
-        ]
+        nested = [value for value in level if isinstance(value, dict | list)]
+        level = [inner for value in nested for inner in (value.values() if isinstance(value, dict) else value)]
         if not level:
             return mapping
     raise ValueError("front matter in it is nested too deeply")
@@ -221,11 +217,8 @@ def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
     chosen = sorted(places, key=lambda chunk: (places[chunk][0], chunk))[:limit]
     chunks = index.chunks(chosen)
     documents = index.documents([chunk.document_id for chunk in chunks.values()])
-    found = [(chunks[number], documents[chunks[number].document_id]) for number in chosen]
-    return [
-        "\n".join([chunk.text, *chunk.headings, document.title, document.path, *document.tags])
-        for chunk, document in found
-    ]
+    found = [(chunk, documents[chunk.document_id]) for chunk in map(chunks.__getitem__, chosen)]
+    return ["\n".join([chunk.text, *chunk.headings, one.title, one.path, *one.tags]) for chunk, one in found]
 
 
 BATCH = 200
@@ -297,19 +290,14 @@ def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tupl
 
 def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
     """Return (document path, target, fragment, text, line, kind) of every link, in document order."""
-    return index.rows(
-        "SELECT path, target, fragment, text, line, link.kind FROM link JOIN document ON document.id = document_id "
-        "ORDER BY path, link.rowid"
-    )
+    joined = "link JOIN document ON document.id = document_id ORDER BY path, link.rowid"
+    return index.rows(f"SELECT path, target, fragment, text, line, link.kind FROM {joined}")
 
 
 def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Return (path, front matter, its text) of every document with a text or number under a case-folded key."""
-    documents = index.rows(
-        "SELECT id, path, front_matter FROM document "
-        "WHERE id IN (SELECT document_id FROM property WHERE key IN @texts) ORDER BY path",
-        [key],
-    )
+    having = "id IN (SELECT document_id FROM property WHERE key IN @texts)"
+    documents = index.rows(f"SELECT id, path, front_matter FROM document WHERE {having} ORDER BY path", [key])
     written = defaultdict(list)
     for document, text in index.rows(
         "SELECT document_id, substr(text, 1, prose) FROM chunk WHERE document_id IN @ids AND prose > 0 ORDER BY id",

@@ -66,7 +66,6 @@ class ChunkRow:
     start_line: int
     end_line: int
     prose: int
-    """Offset in `text` of the first character after the front matter."""
     text: str
 
 
@@ -136,7 +135,6 @@ IDF_FLOOR = 1e-6
 
 FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
 FTS_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0)
-"""Weight of a term's occurrence per column."""
 
 Key = tuple[int, int]
 """A chunk of several bases: (number of the base, chunk id)."""
@@ -155,7 +153,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 WORD = re.compile(r"@(\w+)")
-"""A part of a statement that engines write differently."""
 
 PACKED_FROM = 2_000
 """Fewest chunks of a packed index; a smaller one is read in milliseconds anyway."""
@@ -198,11 +195,9 @@ class Index(ABC):
         self.path, self.base = path, base
         self._local = _Local()
         self._remembered: tuple[int, dict[str, Any]] = (-1, {})
-        """Generation of the index and its cached values."""
         self._columns: tuple[int, Columns] | None = None
         """Latest generation of the index and its columns; replaced atomically, so that threads need no lock."""
         self._signed: tuple[Columns, Any, Signatures] | None = None
-        """Columns of one generation, its embedder, and the signatures for these columns."""
 
     @contextmanager
     def snapshot(self) -> Iterator[Self]:
@@ -508,7 +503,6 @@ class NewChunk:
     start_line: int
     end_line: int
     prose: int
-    """Offset in `text` of the first character after the front matter."""
     text: str
     key: int
     """Signed 64-bit hash of its embedded text."""

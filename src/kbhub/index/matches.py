@@ -64,11 +64,8 @@ def select(
         conditions.append(("path NOT IN @texts", [list(elsewhere)]))
     if not conditions:
         return None
-    rows = index.rows(
-        "SELECT id FROM document WHERE " + " AND ".join(f"({sql})" for sql, _ in conditions),
-        *(value for _, values in conditions for value in values),
-    )
-    columns = index.columns()
+    sql, values = _joined("AND", conditions)
+    rows, columns = index.rows(f"SELECT id FROM document WHERE {sql}", *values), index.columns()
     mask = np.isin(columns.documents, np.array([number for (number,) in rows], np.int32)) & columns.alive
     return Selection(array("q", columns.ids[mask].tolist()), len(np.unique(columns.documents[mask])), filtered)
 
@@ -195,7 +192,6 @@ class Ranking:
     documents: NDArray[np.signedinteger]
     """Ids of their documents in the base."""
     values: NDArray[np.float64]
-    """The signal's values; larger is better."""
 
     def __len__(self) -> int:
         return len(self.chunks)

@@ -79,7 +79,6 @@ class ParsedRef:
     """First line, from 1; see `names_lines`."""
     count: int | None = None
     heading: str | None = None
-    """Heading, or `Heading > Heading`."""
     offset: int = 0
     """Characters of the first line to skip."""
 
@@ -265,10 +264,8 @@ UNTIL_KEYS = ("expires", "review", "review_by", STALE_AFTER, "valid_until")
 """Front-matter keys with the last day on which a document is valid without a review, and `STALE_AFTER`."""
 
 SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
-"""Front-matter keys with the successor of a document."""
 
 MISLEADING = "misleading"
-"""The front-matter key of a memory that misled."""
 
 _KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status", MISLEADING))
 
@@ -328,7 +325,14 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tu
             numbers([document.id for document in documents]),
         )
         reasons |= {number: why for number, key, value in rows if (why := _why(key, value, now))}
-    successors = index.remembered("supersedes", lambda: _successors(index))
+
+    def supersedes() -> dict[str, str]:
+        named = "(SELECT document_id, value FROM property WHERE key IN @texts) AS property"
+        statement = f"SELECT value, path FROM {named} JOIN document ON document.id = document_id"
+        rows = index.rows(statement, ["supersedes"])
+        return {str(value).strip("/").removeprefix("./").rpartition("@")[2]: path for value, path in rows}
+
+    successors = index.remembered("supersedes", supersedes)
     for document in documents:
         path = document.path.casefold()
         for name in (path, path.rpartition(".")[0]):
@@ -363,16 +367,13 @@ def trust(index: Index, documents: Iterable[DocumentRow]) -> dict[int, str]:
 
 
 REJECTED = "rejected"
-"""Status of a memory of a way that was tried, and not taken."""
 
 
 def with_status(index: Index, documents: Iterable[DocumentRow], status: str) -> set[int]:
     """Return the ids of documents with a status in front matter."""
-    rows = index.rows(
-        "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'",
-        numbers([document.id for document in documents]),
-    )
-    return {number for number, value in rows if str(value).strip().casefold() == status}
+    ids = numbers([document.id for document in documents])
+    said = "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'"
+    return {number for number, value in index.rows(said, ids) if str(value).strip().casefold() == status}
 
 
 def age_days(document: DocumentRow, now: float) -> int:
@@ -380,16 +381,6 @@ def age_days(document: DocumentRow, now: float) -> int:
     date = document.committed if document.dated is None else document.dated
     moment = abs(document.mtime_ns) / 1e9 if date is None else date
     return max(0, int((now - moment) // DAY_SECONDS))
-
-
-def _successors(index: Index) -> dict[str, str]:
-    """Return superseded name → path of the document that supersedes it."""
-    rows = index.rows(
-        "SELECT value, path FROM (SELECT document_id, value FROM property WHERE key IN @texts) AS property "
-        "JOIN document ON document.id = document_id",
-        ["supersedes"],
-    )
-    return {str(value).strip("/").removeprefix("./").rpartition("@")[2]: path for value, path in rows}
 
 
 def _why(key: str, value: object, now: float) -> str | None:

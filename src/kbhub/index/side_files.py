@@ -90,7 +90,6 @@ class SideFile:
 
 
 SUFFIX = ".minilm"
-"""Appended to the name of the index."""
 
 
 class TransformerVectors(SideFile):
@@ -310,10 +309,8 @@ class QueryLog(SideFile):
 
     def put(self, gap: LoggedGap, before: State | None = None) -> bool:
         """Write a gap, unless its state is no longer `before` (None if it is new); return whether it was written."""
-        values = (
-            *(gap.id, gap.key, gap.question, gap.state, gap.since, gap.count, gap.last),
-            *(json.dumps(list(gap.clients)), gap.ref, gap.reopened),
-        )
+        first = gap.id, gap.key, gap.question, gap.state, gap.since, gap.count, gap.last
+        values = (*first, json.dumps(list(gap.clients)), gap.ref, gap.reopened)
         with self._writing() as connection:
             current = connection.execute("SELECT state FROM gap WHERE id = ?", (gap.id,)).get
             if current != before:
@@ -462,7 +459,6 @@ class Asked:
     hits: tuple[str, ...]
     """Refs, best first."""
     opened: tuple[str, ...] = ()
-    """Hits that were read afterwards."""
     took: float | None = None
     """Seconds that the search took; None if that was not measured."""
 
@@ -486,7 +482,6 @@ class Distinct:
     count: int
     """How often they were asked; repetitions by one client within `ONCE_SECONDS` count once."""
     last: float
-    """Seconds since the epoch."""
     clients: tuple[str, ...]
     strong: int
     weak: int
@@ -509,9 +504,7 @@ class LoggedGap:
     last: float = 0.0
     clients: tuple[str, ...] = ()
     ref: str = ""
-    """The document that answers."""
     reopened: float | None = None
-    """When an answered gap was opened again."""
 
 
 @struct

@@ -39,11 +39,8 @@ class Columns:
     lengths: NDArray[np.int32]
     """Tokens."""
     alive: NDArray[np.bool_]
-    """Whether the chunk still exists."""
     chunks: int
-    """Number of existing chunks."""
     tokens: int
-    """Tokens in those."""
 
     @property
     def last_packed(self) -> int:
@@ -192,7 +189,6 @@ NARROW = 0.25
 _FEW = np.zeros(0, np.float32)
 
 _BITS_OF_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).T.astype(np.float32)
-"""Shape (8, 256)."""
 
 
 @struct
@@ -205,7 +201,6 @@ class Signatures:
     """Which chunks have a vector; the bits of others are 0."""
     mean: NDArray[np.float32]
     meant: int
-    """Number of vectors in the mean."""
 
     def differing(
         self, asked: NDArray[np.uint64], reachable: NDArray[np.bool_]

@@ -44,7 +44,6 @@ NEAR_SUBJECT = 0.78
 """`likeness` from which others are: docs/explanation/memory-retrieval.md."""
 
 LEAST_SIMILARITY = 0.3
-"""Cosine below which none is looked at."""
 
 COMPARED_CHUNKS = 8
 """Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
@@ -426,11 +425,8 @@ def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[s
         with index.snapshot():
             current = index.meta("embedder") == embedder.fingerprint
             for vector in embedder.embed(texts) if current else ():
-                near = {
-                    chunk: similarity
-                    for chunk, similarity in index.semantic(vector, NEIGHBOURS)
-                    if vector.any() and similarity >= LEAST_SIMILARITY
-                }
+                found = index.semantic(vector, NEIGHBOURS) if vector.any() else []
+                near = {chunk: alike for chunk, alike in found if alike >= LEAST_SIMILARITY}
                 rows = index.chunks(list(near))
                 documents = index.documents([row.document_id for row in rows.values()])
                 for chunk, row in rows.items():

@@ -58,7 +58,6 @@ ATTEMPTS = 5
 MOST_SYNCED, MOST_SYNCED_BYTES = 8, 1 << 20
 
 MOST_GONE = 10_000
-"""Limit of deleted memories that a ref remembers, the latest."""
 
 _ID = re.compile(r"\w[\w .,+'()&-]{0,99}")
 
@@ -174,11 +173,10 @@ class Exchange:
             names = sorted({*here.states, *there.states} - held)
             after = Side({name: merged(*(side.states.get(name) for side in (base, here, there))) for name in names})
             after.states.update(linked(_named(after.versions(), here.names | there.names)))
-            uses = {
-                name: use
-                for name in after.versions()
-                if (use := joined_use(base.use(name), here.uses.get(name), there.uses.get(name)))
+            sums = {
+                name: joined_use(base.use(name), *(side.uses.get(name) for side in (here, there))) for name in names
             }
+            uses = {name: use for name in after.versions() if (use := sums.get(name))}
             if not self.dry_run:
                 self._apply(base, here, after, uses)
                 if commit:
@@ -354,18 +352,15 @@ def _index(side: Side) -> MemoryIndex:
 
 def _difference(before: Side, after: Side) -> SideChanges:
     old, new = before.versions(), after.versions()
-    return SideChanges(
-        added=len(new.keys() - old.keys()),
-        changed=sum(not same(old[name], new[name]) for name in new.keys() & old.keys()),
-        deleted=sum(isinstance(after.states.get(name), Gone) for name in old),
-    )
+    changed = sum(not same(old[name], new[name]) for name in new.keys() & old.keys())
+    deleted = sum(isinstance(after.states.get(name), Gone) for name in old)
+    return SideChanges(added=len(new.keys() - old.keys()), changed=changed, deleted=deleted)
 
 
 LINKS = ("supersedes", "superseded_by", "may_supersede")
 """Fields that follow from other memories; to change them alone is no change of the memory."""
 
 LISTS = (*LINKS, "tags", "about")
-"""Fields that are joined item by item."""
 
 
 @struct

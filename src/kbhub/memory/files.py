@@ -111,7 +111,6 @@ class MemoryFrontMatter(Model):
 
 
 FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fields.items())
-"""Front matter keys that kbhub writes, in order."""
 
 
 @struct
@@ -132,7 +131,6 @@ class MemoryFile:
     """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning."""
     body: str = ""
     problem: str | None = None
-    """Why the front matter could not be parsed."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -261,7 +259,6 @@ LOCK_SECONDS = 30.0
 """How long to wait for other processes that write to a folder; each takes some milliseconds."""
 
 _NUMBERED = re.compile(r"-\d{1,3}$")
-"""Suffix that `memories move` appends to a name that is taken."""
 
 
 @contextmanager
@@ -451,7 +448,6 @@ built build chosen choose done do drawn draw driven drive found find given give 
 read read sent send set set reset reset shown show split split taken take thrown throw told tell written write
 """
 _BASE = dict(zip(_PARTICIPLES.split()[::2], _PARTICIPLES.split()[1::2], strict=True))
-"""Participles that do not end in "ed" → the verb."""
 
 _Form = tuple[object, ...]
 """A sentence or a text without the order that does not matter."""

@@ -101,9 +101,7 @@ class Tree:
     index: MemoryIndex
     files: Mapping[str, bytes]
     oids: Mapping[str, str]
-    """Name → the object with its bytes."""
     foreign: tuple[str, ...] = ()
-    """Names of entries that were left out."""
 
 
 @struct

@@ -34,7 +34,6 @@ LEAST_TURNS = 3
 """Lines with a speaker from which a text is a conversation."""
 
 TURN_SHARE = 0.5
-"""Least share of such lines in a conversation."""
 
 LINES_APART = 2
 """Most lines between two chunks of which one continues the other: a heading and a blank line."""
@@ -121,14 +120,12 @@ _CHANGE = re.compile(
     r"turned? o(?:n|ff))\b",
     re.IGNORECASE,
 )
-"""Words that tell of a change."""
 
 _VALUE = re.compile(
     r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
     r"twenty|thirty|forty|fifty|sixty|ninety|hundred)\b",
     re.IGNORECASE,
 )
-"""Numbers and weekdays."""
 
 
 class Statement:
@@ -175,7 +172,6 @@ def likeness(older: Statement, newer: Statement) -> float:
 
 
 COMPARED = 40
-"""Best hits that are compared."""
 
 LEAST_COVERAGE: Mapping[Kind, float] = {"session": 0.25, "memory": 0.25}
 """Least share of the query's words, by rarity, in one of two statements, by the kind of its document. A chunk of a
@@ -188,7 +184,6 @@ LEAST_SCORE, LEAST_DECLARED = 0.3, 0.2
 """Least score of a newer hit, as a share of the older one's; and where it was found similar when it was written."""
 
 ABOVE = 1e-6
-"""By how much the newer hit's score exceeds the older one's."""
 
 _PAST = re.compile(
     r"\b(?:ago|original(?:ly)?|initial(?:ly)?|at first|earlier|earliest|previous(?:ly)?|former(?:ly)?|used to|"
@@ -198,7 +193,6 @@ _PAST = re.compile(
 """Words of a question about how things were, where the older statement answers as well."""
 
 _END = re.compile(r"(?<=[.!?])\s+")
-"""The end of a sentence."""
 
 _UNSAID = re.compile(r"^\s*\[.*\]\s*$|\?\s*$")
 """A caption or a question, which states nothing."""
@@ -296,12 +290,8 @@ def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterat
     facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])
     # A way that was not taken is no older or newer fact, however alike the words.
     aside = {key for key, fact in facts.items() if fact.rejected or fact.misleading}
-    dated = [
-        one
-        for text in texts
-        if text[0].document_key not in aside
-        if (one := _dated(*text, wanted, facts.get(text[0].document_key)))
-    ]
+    texts = [text for text in texts if text[0].document_key not in aside]
+    dated = [one for text in texts if (one := _dated(*text, wanted, facts.get(text[0].document_key)))]
     dated.sort(key=lambda one: (one.first, one.hit.key))
     for number, newer in enumerate(dated):
         for older in dated[:number]:
@@ -337,11 +327,8 @@ def _dated(
     if when is None:
         return None
     prose = chunk.text[chunk.prose :]
-    weight, sentence = max(
-        ((sum(map(wanted.__getitem__, found)), text) for text, found in _sentences(prose, frozenset(wanted))),
-        default=(0.0, ""),
-        key=itemgetter(0),
-    )
+    said = ((sum(map(wanted.__getitem__, found)), text) for text, found in _sentences(prose, frozenset(wanted)))
+    weight, sentence = max(said, default=(0.0, ""), key=itemgetter(0))
     if not weight:
         return None
     share = weight / (LEAST_COVERAGE.get(document.kind, OTHER_COVERAGE) * sum(wanted.values()))

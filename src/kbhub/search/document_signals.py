@@ -37,7 +37,6 @@ DATE_AMOUNT = 0.5
 
 _NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 COUNTS = dict(zip(_NUMBERS, range(1, 13), strict=True)) | {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "few": 3}
-"""Words for numbers before `days ago`."""
 
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 """Days per unit, as in `age:`."""
@@ -291,7 +290,6 @@ class Facts:
     namespace: str = ""
     created: float | None = None
     updated: float | None = None
-    """Seconds since the epoch, as above."""
     by: str = ""
     author: str = ""
     """Role that wrote it, in a team's base."""
@@ -299,7 +297,6 @@ class Facts:
     project: str = ""
     commit: str = ""
     session: str = ""
-    """Id of the session in which it was learned."""
     origin: str = ""
     """Its origin in words: where it was learned or imported from."""
     about: tuple[str, ...] = ()
@@ -307,11 +304,9 @@ class Facts:
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     rejected: bool = False
-    """A way that was tried, and not taken."""
     misleading: int = 0
     """How often it misled since it was confirmed or changed."""
     may_supersede: tuple[str, ...] = ()
-    """Ids of similar memories that it may replace."""
 
 
 def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:

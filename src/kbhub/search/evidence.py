@@ -36,7 +36,6 @@ NAME, NAME_AMOUNT = "name", 2.0
 the results on the six test sets and the handbook unchanged."""
 
 PATHS = 4096
-"""Paths whose words are cached."""
 
 _PART = re.compile(r"[^\W\d_]+|\d+")
 
@@ -50,7 +49,6 @@ OTHER, SAME = 0.3, 0.8
 """Cosines up to which two words mean something else, and from which they mean the same."""
 
 WORDS = 4096
-"""Words whose rarity is cached."""
 
 _MARKS = ".,;:!?()'\""
 
@@ -198,12 +196,10 @@ class QueryTerms:
         # A title shares pairs of Han or Kana with a question by chance.
         self._weights = [(term.stems, term.weight) for term in terms if not RUN.match(term.text)]
         self._total = sum([term.weight for term in terms]) or 1.0
-        patterns = [
-            (verbatim(term.text), term.weight, rarity(term.text) / len(forms[term.text]))
-            for term in terms
-            if is_identifier(term.text)
-        ]
-        self._names = [(pattern, weight, rare) for pattern, weight, rare in patterns if pattern]
+        self._names = []
+        for term in terms:
+            if is_identifier(term.text) and (pattern := verbatim(term.text)):
+                self._names.append((pattern, term.weight, rarity(term.text) / len(forms[term.text])))
         self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
@@ -264,7 +260,15 @@ def _found(
     letters = plain(text)
     if letters is None:
         text = paired(text)
-        body = _split(tokens(text.encode("utf-8", "replace")), text, wanted, pairs)
+        parted = [(at, part_stems(word)) for at, word in cased_words(text)]
+        meant = [(at, stems) for at, stems in parted if not pairs.isdisjoint(pairwise(stems))]
+        # Parts stand in place of mixed-case words that are not wanted as a whole.
+        parts = {len(text[:at].encode("utf-8", "replace")): stems for at, stems in meant}
+        body = [
+            (start, end, stem)
+            for start, end, token in tokens(text.encode("utf-8", "replace"))
+            for stem in ((token,) if token in wanted else parts.get(start, (token,)))
+        ]
         words = [(start, stem) for start, _, stem in body if stem in wanted]
         return words, {
             (first[2], second[2]) for first, second in pairwise(body) if first[2] in wanted and second[2] in wanted
@@ -274,24 +278,6 @@ def _found(
         (first[2], second[2]) for first, second in pairwise(found) if not _WORD.search(letters, first[1], second[0])
     }
     return [(start, stem) for start, _, stem in found], neighbours
-
-
-def _split(
-    body: list[tuple[int, int, str]], text: str, wanted: frozenset[str], pairs: frozenset[tuple[str, str]]
-) -> list[tuple[int, int, str]]:
-    """Return the tokens of a text, with the parts in place of mixed-case words that are not wanted as a whole."""
-    parts = {
-        len(text[:at].encode("utf-8", "replace")): stems
-        for at, word in cased_words(text)
-        if not pairs.isdisjoint(pairwise(stems := part_stems(word)))
-    }
-    if not parts:
-        return body
-    return [
-        (start, end, stem)
-        for start, end, token in body
-        for stem in ((token,) if token in wanted else parts.get(start, (token,)))
-    ]
 
 
 def _found_of(found: Collection[str], stems: Sequence[str]) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from types import MappingProxyType
 
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
@@ -65,12 +64,10 @@ class Weights:
 WORDS = Weights(0.0, 1.4, 1.7, 1.0, 1.0, 0.06, -3.02, -0.5, 1.4)
 """For keyword signals only."""
 
-MODELS: Mapping[str, Weights] = MappingProxyType(
-    {
-        PACKAGED: Weights(4.06, 0.7, 1.2, 0.9, 1.0, -0.03, -3.15, -0.8, 1.75),
-        "minilm": Weights(5.72, 0.3, 2.0, 1.7, 0.5, -0.07, -4.54, -0.84, 2.0),
-    }
-)
+MODELS: Mapping[str, Weights] = {
+    PACKAGED: Weights(4.06, 0.7, 1.2, 0.9, 1.0, -0.03, -3.15, -0.8, 1.75),
+    "minilm": Weights(5.72, 0.3, 2.0, 1.7, 0.5, -0.07, -4.54, -0.84, 2.0),
+}
 """With a model's cosine. Fitted to leave-the-answer-out questions: each question asked of a base with its
 answer, of the same base without it, and of an unrelated base (`kbhub dev eval --without-answers`)."""
 
@@ -143,7 +140,6 @@ def verdict(confidence: float) -> Verdict:
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 NOT_COVERED = "These bases probably do not cover this, or use other words; the nearest passages follow."
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
-"""Notes that are shown before the hits."""
 
 ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
 ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
@@ -152,7 +148,6 @@ _FILTERED = "No document matches "
 _UNFINISHED = " is still being indexed"
 
 MOST_SCANNED = 5
-"""Refs that a note names at most."""
 
 
 def rewording_helps(notes: Sequence[str]) -> bool:

@@ -17,16 +17,7 @@ import numpy as np
 from kbhub.documents.shown_text import readable
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import ChunkRow, Key, Selection
-from kbhub.index.matches import (
-    CHUNK_BITS,
-    NO_CHUNKS,
-    Ranking,
-    first_of_each,
-    known_keys,
-    newest,
-    paths_of,
-    select,
-)
+from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, first_of_each, known_keys, newest, paths_of, select
 from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
@@ -48,7 +39,7 @@ from kbhub.sync.freshness import Freshness
 from kbhub.types import Correction, Hit, Mode, Query, SearchResult, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.extensions import extensions, imported
-from kbhub.workspace.formats import is_on_site
+from kbhub.workspace.formats import SITE_SUFFIXES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,13 +59,11 @@ NEAR = 0.85
 """Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
-"""Other chunks of the same document listed with a hit."""
 
 FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
 
 SCORE_DIGITS = 4
-"""Digits to which scores are rounded."""
 
 RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     retrieval.SECOND_LOOK_SIGNAL,
@@ -86,7 +75,6 @@ RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     conversations.UPDATES,
     *imported((name for extension in extensions() for name in extension.signals), RankingSignal),
 )
-"""What changes the fused ranking, in this order."""
 
 
 def ranked(query: Query, bases: OpenBases, weights: TermWeights | None = None) -> SearchResult:
@@ -428,7 +416,7 @@ def described(
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         near = [chunks[other.key] for other in best.more[:also] if best is page[0] and other.score >= NEAR * best.score]
-        if is_on_site(document.path):
+        if document.path.lower().endswith(SITE_SUFFIXES):
             chunk, near = _shown(chunk), [*map(_shown, near)]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)
@@ -438,6 +426,10 @@ def described(
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
         twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
+        signals = []
+        for one in best.parts if plan.query.explain else ():
+            why, amount = one.reason or None, one.amount * scale
+            signals.append(Signal(name=one.signal, rank=one.rank, value=one.value, contribution=amount, reason=why))
         if not outdated_by and best.replaced_by:
             seems = "a newer memory may replace this:" if home.kind == "memory" else "apparently replaced by"
             outdated_by = f"{seems} {place(best.replaced_by)}"
@@ -468,7 +460,7 @@ def described(
                     [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
                 ),
                 duplicates=tuple([ref_of(base, documents[key].path, active) for base, key in twins]),
-                trace=_trace(best, scale) if plan.query.explain else None,
+                trace=Trace(signals=tuple(signals), factors=dict(best.factors)) if plan.query.explain else None,
             )
         )
     return tuple(hits)
@@ -487,12 +479,3 @@ def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapp
         front, prose = "", chunk.text
     part, offset = excerpt(prose, terms, limit, weights)
     return part, offset + front.count("\n")
-
-
-def _trace(best: Candidate, scale: float) -> Trace:
-    signals = [
-        Signal(name=part.signal, rank=part.rank, value=part.value, contribution=part.amount * scale, reason=why)
-        for part in best.parts
-        for why in (part.reason or None,)
-    ]
-    return Trace(signals=tuple(signals), factors=dict(best.factors))

@@ -44,7 +44,7 @@ class AskedTime:
     start: float
     """Seconds since the epoch."""
     end: float
-    """Seconds since the epoch, exclusive."""
+    """Exclusive."""
     counted: bool = False
     """Whether it is counted from now (`last week`), so that its words are not those of the documents."""
 
@@ -85,19 +85,15 @@ class Plan:
     passage: ParsedQuery
     asked: AskedTime | None
     terms: tuple[Term, ...]
-    """Terms to look up."""
     filters: tuple[str, ...]
-    """Filters and exclusions, as they were understood."""
     selections: Sequence[Selection | None]
     """What may be found in each base; None for everything."""
     by_document: bool
-    """Whether a hit is a document rather than a chunk."""
     question: str = ""
     """The query with misspelt words corrected."""
     text: str = ""
     """The same with the other wordings, to be embedded."""
     weighted: Sequence[WeightedTerm] = ()
-    """Terms that signals look for."""
     coverage: float = 1.0
     """Largest share of the query's terms, by weight, that a single chunk has."""
     both: bool = False
@@ -149,7 +145,6 @@ class Evidence:
     missing: tuple[tuple[str, float], ...]
     """The terms that coverage lacks, with their rarity."""
     text: str
-    """The examined text."""
     name: tuple[str, ...]
     """Stems of the document's title and the chunk's own heading."""
 
@@ -162,16 +157,13 @@ class Candidate:
     document: int
     """Its id in the base."""
     parts: tuple[SignalPart, ...] = ()
-    """What each signal adds."""
     factors: tuple[tuple[str, float], ...] = ()
     """Name and factor, applied to the sum of the parts."""
     score: float = 0.0
     document_key: Key = field(init=False)
     evidence: Evidence | None = None
     spoken: bool = False
-    """Whether it is of a conversation."""
     replaces: Sequence[Key] = ()
-    """Older chunks that it seems to replace."""
     replaced_by: Key | None = None
     more: list[Candidate] = field(default_factory=list)
     """Other chunks of the same document, best first, if a hit is a document."""
@@ -219,7 +211,6 @@ class OpenBases:
     embedder: Embedder | None
     """None to leave out the semantic signal."""
     notes: list[str]
-    """Why the answer is limited."""
     open: list[OpenBase] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     scans: dict[str, UnindexedScan] = field(default_factory=dict)
@@ -291,11 +282,9 @@ class Standing:
     """Whether a document may still be relied on."""
 
     outdated: str | None
-    """Why it may no longer hold."""
     decided: bool
     """Whether it is a decision, which age alone does not make stale."""
     rejected: bool
-    """Whether it is a memory of a way that was not taken."""
     trust: str | None
     """Who stands behind it: one of `references.TRUST`."""
 

@@ -61,7 +61,6 @@ class Matches:
     positions: NDArray[np.int64]
     """Ascending."""
     documents: NDArray[np.int32]
-    """Ids of their documents."""
     values: NDArray[np.float64]
     """BM25; larger is better."""
 
@@ -161,8 +160,7 @@ def semantic_ranking(
     for (number, index, selection), positions in zip(comparable, near, strict=True):
         columns = index.columns()
         ids, values = index.similarities(
-            quantised,
-            union(columns.ids[positions], others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS)),
+            quantised, union(columns.ids[positions], others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS))
         )
         compared.append(chunks := ids + (number << CHUNK_BITS))
         similarities.append(values)
@@ -179,10 +177,7 @@ def semantic_ranking(
 
 
 def looked_up(
-    indexes: Sequence[Index],
-    terms: Sequence[Term],
-    others: Sequence[Sequence[Term]] = (),
-    passage: Sequence[Term] = (),
+    indexes: Sequence[Index], terms: Sequence[Term], others: Sequence[Sequence[Term]] = (), passage: Sequence[Term] = ()
 ) -> tuple[list[tuple[list[Postings], int, float]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Look up each term in each base; a term that occurs nowhere is replaced by its words.
 
@@ -344,13 +339,9 @@ def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str
 
 def _parts(columns: Sequence[tuple[str, Any, Any, Any]], at: int) -> tuple[SignalPart, ...]:
     """Return what each signal with a value adds to one chunk; a column has its value, its amount and its rank."""
-    return tuple(
-        [
-            SignalPart(signal, float(values[at]), float(amounts[at]), int(ranks[at]) or None)
-            for signal, values, amounts, ranks in columns
-            if not isnan(values[at])
-        ]
-    )
+    found = [(signal, float(values[at]), amounts, ranks) for signal, values, amounts, ranks in columns]
+    known = [one for one in found if not isnan(one[1])]
+    return tuple([SignalPart(name, value, float(most[at]), int(rank[at]) or None) for name, value, most, rank in known])
 
 
 SECOND_LOOK = "second_look"

@@ -26,7 +26,6 @@ MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 """Limits on other wordings, and on the characters of each and of the passage."""
 
 CUT = "Only the first {:,} characters of each other wording are used."
-"""Note on an answer if a wording was longer."""
 
 NO_LLM_INSTALLED = "No language model was asked: no extension for that is installed."
 """Note on an answer, and the reason why no model writes one."""
@@ -37,11 +36,8 @@ class LlmOptions:
     """Which help of a language model to use; None leaves it to the settings."""
 
     expand: bool | None = None
-    """Whether a model of Ollama finds other wordings."""
     rerank: bool | None = None
-    """Whether a model of Ollama grades the best passages."""
     expand_model: str | None = None
-    """Overrides the model of the settings."""
 
 
 NO_LLM = LlmOptions()

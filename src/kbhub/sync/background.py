@@ -31,7 +31,6 @@ BATCH = 16
 """Texts between two writes, half a second to two: what a killed process loses."""
 
 POWER = Path("/sys/class/power_supply")
-"""On Linux, the power supplies (kernel ABI, `sysfs-class-power`)."""
 
 
 def machine_is_free(power: Path = POWER) -> bool:
@@ -164,7 +163,6 @@ class Background:
         self._has_searched = False
         self._called = time.monotonic()
         self._untidy = False
-        """Whether the query log is due."""
         self._tidied = -math.inf
         """When that last ran here (monotonic seconds)."""
         self._changed = threading.Condition()
@@ -178,7 +176,6 @@ class Background:
         self._running: StaleBase | None = None
         self._stopping = False
         self._asked_for: frozenset[str] = frozenset()
-        """The bases last asked for by name."""
         self._freshness = hub.state(Freshness)
         self._freshness.is_pending = self.is_pending
 

@@ -35,7 +35,6 @@ ASK = "The user decides what is searched here; ask before you do what the next l
 SUGGESTIONS = 3
 
 LEVELS = 6
-"""Nesting levels of folders that are proposed; a hostile tree may have thousands."""
 
 LIKELY_NAMES = frozenset(("wiki", "doc", "documentation", "notes", "adr", "adrs"))
 """Names, in lower case, of folders in which projects keep knowledge: of a project, and of folders on the way to the
@@ -70,7 +69,6 @@ class NotesFolder:
     places: Mapping[str, int]
     """Folder or file in the folder → Markdown files there."""
     complete: bool
-    """Whether everything was examined."""
     likely: Mapping[str, int] = field(default_factory=dict)
     """Folder in the folder that looks like knowledge, outermost, `""` for itself → text documents in it."""
 

@@ -135,9 +135,7 @@ class Difference:
     suspects: tuple[FileEntry, ...]
     """New files and files with another size or time, sorted by path."""
     gone: tuple[str, ...]
-    """Indexed paths whose file is gone."""
     new_index: bool
-    """Whether there is no readable index."""
     generation: int = -1
     digest: str = ""
     """`digest_of` the files; empty if it was not needed."""
@@ -304,10 +302,8 @@ class DeletedText:
 
     path: str
     size: int
-    """Bytes of the file."""
     mtime_ns: int
     digest: bytes
-    """SHA-256 of the file."""
     kind: Kind
     document: Document
     gone: float | None = None
@@ -330,7 +326,6 @@ class DeletedTexts:
         digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
         self.folder = root / digest[:16] if root else None
         self.added: tuple[str, ...] = ()
-        """Patterns added on the command line."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             if self.folder:
                 listed = json.loads(read_regular(self.folder / ABOUT, _HEADER_BYTES))["keepDeleted"]

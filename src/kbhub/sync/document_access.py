@@ -29,7 +29,6 @@ class Opened:
 
     document: Document
     digest: bytes
-    """SHA-256 of its file."""
     deleted: str | None = None
     """A sentence that the file is gone, since when, and that this is its kept text."""
 

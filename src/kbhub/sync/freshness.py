@@ -94,11 +94,8 @@ class Freshness:
         self.last: dict[Path, FileComparison] = {}
         """Index file → the last full comparison of its base."""
         self._turns: dict[Path, threading.Lock] = {}
-        """Index file → lock held while its base is compared."""
         self.comparing: dict[Path, float] = {}
-        """Index files of bases being compared → start time, as in `FileComparison.began`."""
         self.elsewhere: set[Path] = set()
-        """Index files last seen locked by another process."""
 
     def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
         """Return whether a full comparison of a base is due; one that began after the caller `asked` is good enough.
@@ -161,12 +158,7 @@ class Freshness:
 
 
 def sync(
-    hub: Hub,
-    names: Iterable[str] = (),
-    *,
-    full: bool = False,
-    check: bool = False,
-    progress: Progress | None = None,
+    hub: Hub, names: Iterable[str] = (), *, full: bool = False, check: bool = False, progress: Progress | None = None
 ) -> tuple[comparison.SyncReport, ...]:
     """Sync the indexes of bases, all if none are named, with their files; see `sync_base`."""
     return tuple(

@@ -48,7 +48,6 @@ LEFT_OUT = (
 """Why a document is not published; takes the line and the kind."""
 
 NOTHING: Mapping[str, tuple[int, int, bytes]] = MappingProxyType({})
-"""The known files of an index that does not exist yet."""
 
 
 @struct
@@ -60,7 +59,6 @@ class Read:
     vectors: Mapping[int, bytes | None]
     """Key → int8 vector (None for "no vector") of chunks of the documents; missing keys are still to be computed."""
     failed: tuple[Problem, ...]
-    """What could not be read or kept, and why."""
     unread: frozenset[str]
 
 
@@ -160,13 +158,9 @@ class DocumentReader:
                 documents.append(document)
             elif entry.path not in self.unread:
                 same.append(entry)
-        return Read(
-            documents=tuple(documents),
-            same=tuple(same),
-            vectors=embedding.of(documents) if embedding else {},
-            failed=tuple(self.failed[failed:]),
-            unread=frozenset(self.unread - unread),
-        )
+        vectors = embedding.of(documents) if embedding else {}
+        new = tuple(self.failed[failed:]), frozenset(self.unread - unread)
+        return Read(tuple(documents), tuple(same), vectors, *new)
 
     def _fail(self, entry: FileEntry, message: str) -> None:
         self.unread.add(entry.path)
@@ -222,10 +216,8 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
     if not texts:
         return {}
     vectors = embedder.embed(list(texts.values()))
-    return {
-        key: blob.tobytes() if known else None
-        for key, known, blob in zip(texts, np.any(vectors, axis=1).tolist(), quantise(vectors), strict=True)
-    }
+    rows = zip(texts, np.any(vectors, axis=1).tolist(), quantise(vectors), strict=True)
+    return {key: blob.tobytes() if known else None for key, known, blob in rows}
 
 
 def trusted_time(entry: FileEntry) -> int:
@@ -265,7 +257,6 @@ AHEAD = 4
 """Parts a worker prepares before it waits for the writer: some three MB. A part with a long file is not held ahead."""
 
 GREETING = greeting("reads")
-"""First output of a worker."""
 
 
 @struct

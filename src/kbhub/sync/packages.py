@@ -34,7 +34,6 @@ SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".org")
 """Ends of the names of files that are documentation whatever they are called."""
 
 PLAIN_NAMES = re.compile(r"(?i)(readme|changelog|changes|news|history|upgrading|llms|llms-full)(\.txt)?")
-"""Names of others that are."""
 
 SKIPPED = frozenset(
     ("node_modules", "vendor", "_vendor", "vendored", "test", "tests", "testing", "testdata", "fixtures")
@@ -43,7 +42,6 @@ FILE_BYTES, ALL_BYTES, FILES = 4 << 20, 64 << 20, 3000
 """Limits of a file, of a package and of its number of files; what exceeds them is left out."""
 
 ARCHIVE_BYTES = 1 << 30
-"""How far an archive is unpacked."""
 
 _UNREADABLE = (EOFError, RuntimeError, ValueError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 """What reading a damaged or an encrypted archive raises."""

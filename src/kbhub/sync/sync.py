@@ -62,7 +62,6 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
 """Errors of a damaged index file; text that cannot be decoded can only come from damage."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with (base id, files done, files to do)."""
 
 
 def sync_base(
@@ -187,7 +186,6 @@ class Run:
     paths: frozenset[str] | None = None
     """The only paths that may differ from the index; None if all may."""
     digest: str = ""
-    """`digest_of` the scan, if known."""
     fresh: list[str] = field(default_factory=list)
     """Paths of documents new in the index; `changed` are those with other content than before."""
     changed: list[str] = field(default_factory=list)

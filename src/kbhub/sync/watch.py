@@ -44,7 +44,6 @@ POLL_SECONDS = 2.0
 """How often files are compared with the index without events."""
 
 REMOTE_SYSTEMS = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "vboxsf", "fuse.rclone", "afs"))
-"""File systems on which remote changes raise no events here."""
 
 LIVE = "live"
 
@@ -65,7 +64,6 @@ class _Plan:
     current: tuple[LoadedConfig, Discovery] | None
     bases: tuple[Base, ...]
     looks: list[object]
-    """The state of the watched folders."""
     roots: dict[str, Base] = field(default_factory=dict)
     """Watched folder or file → its base."""
     polled: dict[str, str] = field(default_factory=dict)

@@ -37,7 +37,6 @@ would wait that long to get it back during indexing: one search in 20 took 115 m
 slower."""
 
 _M_ARENA_MAX = -8
-"""Constant of glibc's malloc.h."""
 
 NO_PLUGINS, EVERY = "PYDANTIC_DISABLE_PLUGINS", "__all__"
 """Disables pydantic's plugins. To find them it reads the metadata of all installed packages, and other packages should

@@ -267,7 +267,6 @@ def unknown_message(field: str, near: str | None) -> str:
 log = logging.getLogger(__name__)
 
 CONFIG_NAME = ".kbhub.json"
-"""File name of the global config in the home directory."""
 
 
 @struct
@@ -279,7 +278,6 @@ class LoadedConfig:
     """The file that was read; None if the default file does not exist."""
     warnings: tuple[Problem, ...] = ()
     folder: Path = Path()
-    """The file's folder, to which its relative paths are relative."""
     said: frozenset[tuple[str, ...]] = frozenset()
     """Fields set by the file or a variable, as paths such as `("search", "limit")`."""
 
@@ -307,13 +305,8 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
         changed = replace(group, **value) if isinstance(value, dict) else value
         settings = replace(settings, **{field_name: changed})
     log.debug("config: %s%s", chosen, "" if read else ", which does not exist")
-    return LoadedConfig(
-        settings=settings,
-        path=read,
-        warnings=(*warnings, *unknown),
-        folder=chosen.parent,
-        said=frozenset((*_paths(data, 3), *_paths({in_file(name): value for name, value in variables.items()}, 2))),
-    )
+    said = (*_paths(data, 3), *_paths({in_file(name): value for name, value in variables.items()}, 2))
+    return LoadedConfig(settings, read, (*warnings, *unknown), chosen.parent, frozenset(said))
 
 
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:

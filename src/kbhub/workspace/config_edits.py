@@ -48,7 +48,6 @@ class _JsonMember:
     """Without its entries until it is passed to `_opened`."""
     key: str | None = None
     comma: int | None = None
-    """Offset of the comma after it, if there is one."""
 
 
 @struct(frozen=False)
@@ -59,7 +58,6 @@ class _JsonValue:
     """None if it is neither an object nor a list."""
     is_object: bool = False
     comments: list[tuple[int, int]] = field(default_factory=list)
-    """Spans of the comments directly inside."""
 
     def entry(self, key: Key) -> _JsonMember | None:
         entries = self.entries or []

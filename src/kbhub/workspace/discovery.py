@@ -35,15 +35,7 @@ from kbhub.workspace.files import (
     write_atomically,
 )
 from kbhub.workspace.git import Identity, git_root, identify
-from kbhub.workspace.project import (
-    PROJECT_ID,
-    Project,
-    TrustStore,
-    clean,
-    docs_base,
-    find_project,
-    has_inline_tags,
-)
+from kbhub.workspace.project import PROJECT_ID, Project, TrustStore, clean, docs_base, find_project, has_inline_tags
 from kbhub.workspace.settings import BaseEntry, GlobalConfig, Settings, in_file
 
 FROM_ROOTS = "the client's root"
@@ -54,7 +46,6 @@ CASE_INSENSITIVE = sys.platform in ("win32", "darwin")
 """Whether this system's file systems usually ignore case."""
 
 EVERYWHERE = "*"
-"""The entry of `repos` for every workspace."""
 
 _YES = ("1", "true", "yes", "on")
 
@@ -361,7 +352,6 @@ MEMORY_ID, USER_ID = "memory", "user"
 """Ids of the bases with memories of the scopes `project` and `user`; those of `shared` are in the project base."""
 
 SHARED_FOLDER = "memories"
-"""Folder of shared memories in the project base."""
 
 NO_TEAM = (
     'No shared base here accepts memories. Set `"memories": true` for one in ~/.kbhub.json; its admin allows it '
@@ -405,7 +395,6 @@ class MemoryFolder:
     prefix: str = ""
     """Path prefix in the base: `memories/` for shared ones, else empty."""
     files: Files | None = None
-    """Its files, if they are in no folder."""
 
     @property
     def folder(self) -> Path:

@@ -250,9 +250,7 @@ STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasat
 FOLDER = flags("RDONLY", "DIRECTORY", "NOFOLLOW", "CLOEXEC")
 _NEW = flags("WRONLY", "CREAT", "EXCL", "NOFOLLOW", "CLOEXEC", "BINARY")
 _SAME = operator.attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
-"""What tells a file from itself changed or replaced."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
-"""Errors of file systems without hard links."""
 
 
 def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
@@ -354,7 +352,6 @@ class Folder:
     """An open folder of a base."""
 
     path: Path
-    """Real path."""
     base: Base
     descriptor: int | None
     """None if the system has no operations relative to a descriptor."""

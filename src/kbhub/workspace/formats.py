@@ -18,6 +18,9 @@ MARKDOWN_SUFFIX = ".md"
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 
+SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, ".rst")
+"""Of the formats that documentation sites are made of."""
+
 PLAIN_SCAN = "kbhub.documents.text_formats:scan_plain_text"
 
 FORMATS = (
@@ -31,12 +34,10 @@ FORMATS = (
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
     *(row for extension in extensions() for row in extension.formats),
 )
-"""The formats that kbhub reads. Session logs are not among them: a base says that it holds those."""
 
 OTHER_SUFFIXES = (
     ".doc", ".rtf", ".ppt", ".xls", ".odp", ".ods", ".fodt", ".pages", ".key", ".numbers", ".msg", ".mobi", ".djvu",
 )  # fmt: skip
-"""Lower-case suffixes of documents that kbhub cannot read."""
 
 LOG_SUFFIX = ".jsonl"
 """Lower-case suffix of a session log with one JSON object per line."""
@@ -57,7 +58,6 @@ NATIVE_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unas
 """Lower-case suffixes of the text files that a base of documents takes unasked."""
 
 TAKEN_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unasked)
-"""Lower-case suffixes of all files that a base of documents takes unasked, if their extra is installed."""
 
 SKIPPED_FOLDERS = ("node_modules",)
 """Folders of other people's documents, left out as hidden ones are."""
@@ -65,10 +65,7 @@ SKIPPED_FOLDERS = ("node_modules",)
 IGNORE_NAMES = (".gitignore", ".kbhubignore")
 """Ignore files of a folder; the later one has the last word."""
 
-LIMIT_NAMES: dict[Kind, str] = {
-    **{kind: row.limit for kind, row in _BY_KIND.items()},
-    "session": "limits.sessionBytes",
-}
+LIMIT_NAMES: dict[Kind, str] = {**{kind: row.limit for kind, row in _BY_KIND.items()}, "session": "limits.sessionBytes"}
 """Kind → the setting with its size limit; other kinds have `limits.fileBytes`."""
 
 
@@ -182,11 +179,6 @@ def is_native(name: str) -> bool:
 def is_markdown(path: str) -> bool:
     """Return whether a file is Markdown, by its name."""
     return path.lower().endswith(MARKDOWN_SUFFIXES)
-
-
-def is_on_site(path: str) -> bool:
-    """Return whether a file is of a format that documentation sites are made of, by its name."""
-    return path.lower().endswith((*MARKDOWN_SUFFIXES, ".rst"))
 
 
 def markdown_paths(path: str) -> tuple[str, ...]:

@@ -181,7 +181,6 @@ SHA1_DIGITS = 40
 """Hex digits of a hash of git, unless the repository was made with SHA-256."""
 
 MOST_MOVES = 5
-"""Moves of a file that are followed back."""
 
 
 def versions(root: Path, paths: Sequence[str]) -> dict[str, list[str]] | None:
@@ -355,7 +354,6 @@ class Identity:
     """Identifies a project wherever it is checked out."""
 
     kind: Kind
-    """By the address of its origin, its first commit, or its path."""
     text: str
     """`github.com/acme/shop`, a commit's hash, or a path."""
 
@@ -510,7 +508,6 @@ def _is_new(common: Path) -> bool:
 
 
 _OTHER_REFS = ("packed-refs", "reftable")
-"""Other places where git stores branches."""
 
 _FIRST_COMMITS: dict[tuple[str, int], str] = {}
 """Cache: git root and inode of its `.git` → first commit, which never changes."""

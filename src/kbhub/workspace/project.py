@@ -87,21 +87,12 @@ class TrustStore:
 
         The uses do not imply each other: in a base's folder files are read, in an index's a database is created.
         """
-        return self._grant(pointer, target, use) is not None
-
-    def writable(self, pointer: Path, target: Path) -> bool:
-        """Return whether the user also allowed agents to write there."""
-        grant = self._grant(pointer, target, "knowledge")
-        return grant is not None and grant.writable
+        return self.grant(pointer, target, use) is not None
 
     def allows_documents(self, root: Path, project: str) -> bool:
         """Return whether the documents of a project may reach agents without being asked for."""
-        grant = self._grant(root, root, "documents")
+        grant = self.grant(root, root, "documents")
         return grant is not None and grant.project == project
-
-    def refuses(self, pointer: Path, target: Path) -> bool:
-        """Return whether the user refused this target when asked, and must not be asked again."""
-        return self._grant(pointer, target, "refused") is not None
 
     def add(
         self, pointer: Path, target: Path, writable: bool = False, *, use: Use = "knowledge", project: str = ""
@@ -125,7 +116,8 @@ class TrustStore:
             self._write(kept)
         return True
 
-    def _grant(self, pointer: Path, target: Path, use: Use) -> Grant | None:
+    def grant(self, pointer: Path, target: Path, use: Use) -> Grant | None:
+        """Return the grant, or for the use `refused` the refusal, of a pointer to a target."""
         key = (identity(pointer), target.resolve(), use)
         return next((grant for grant in self.entries() if (grant.pointer, grant.target, grant.use) == key), None)
 
@@ -176,7 +168,6 @@ def _read(data: Any) -> Iterator[Grant]:
 _PLAIN = {"str": plain_text, "Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
 
 VAULT_FOLDER = ".obsidian"
-"""Folder in which Obsidian keeps its settings, in the root of a vault."""
 
 
 def has_inline_tags(said: bool | None, folder: Path, home: Path | None) -> bool:
@@ -228,14 +219,11 @@ class Project:
     base: Base | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    """Fields of the pointer without effect."""
     looked_for: list[str] = field(default_factory=list)
     off: bool = False
-    """Whether the pointer switches kbhub off here."""
     docs: bool = True
     """Whether `docs/` is searched, too, or in place of a missing base."""
     untrusted: tuple[Path, Path] | None = None
-    """As in `Discovery`."""
 
 
 def owned_by_user(path: Path) -> bool:
@@ -404,17 +392,14 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
             return
         target = real_path(expand(pointer.knowledge, home, match.folder))
     # Never one in a .git folder, whoever allows it.
-    allowed = (
-        _within_project(match, target, home)
-        or str(target) == _sibling(str(match.folder))
-        or trust.allows(match.pointer, target)
-    )
+    within = _within_project(match, target, home) or str(target) == _sibling(str(match.folder))
+    allowed = within or trust.allows(match.pointer, target)
     if ".git" in target.parts:
         problem = "inside a .git folder, which cannot be a base. Name another folder."
     elif not allowed:
         command = f"`kbhub base trust {shlex.quote(str(match.pointer))}`"
         problem = f"outside the project, so it is not followed. If you want this, run {command}."
-        if is_directory(target) and not trust.refuses(match.pointer, target):
+        if is_directory(target) and not trust.allows(match.pointer, target, use="refused"):
             project.untrusted = (match.pointer, target)
     else:
         problem = "" if is_directory(target) else "which is not a directory. Create it, or fix the pointer."
@@ -437,7 +422,8 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         inline_tags=has_inline_tags(pointer.inline_tags, target, home),
         cache_dir=_cache_dir(match, pointer.cache_dir, trust, home, project) if pointer.cache_dir else None,
         # Edits outside git cannot be reverted, so there the user decides, not the project.
-        writable=(inside and not pointer.read_only) or trust.writable(match.pointer, target),
+        writable=(inside and not pointer.read_only)
+        or bool((granted := trust.grant(match.pointer, target, "knowledge")) and granted.writable),
     )
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     Converter = Callable[[Any], Any]
 
 _LOOKED_AT = 200
-"""Characters of a word that are compared."""
 _SHOWN_INPUT = 60
 """Characters of an invalid value shown in an error."""
 
@@ -185,7 +184,6 @@ _PLAIN: dict[str, Converter] = {
     "tuple[str, ...]": plain_texts,
     "dict[str, str]": partial(plain_object, plain_text),
 }
-"""Source text of an annotation → function from a JSON value to the field's."""
 
 
 def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
@@ -247,13 +245,11 @@ if TYPE_CHECKING:
     Repos = dict[str, str | tuple[str, ...]]
 
 RESERVED_IDS = ("*", "project", "memory", "user")
-"""Ids with a meaning of their own: every workspace, the project base, and memories."""
 
 ENV_PREFIX = "KBHUB_"
 OTHER_VARIABLES = frozenset(
     f"{ENV_PREFIX}{name}" for name in ("ROOT", "CONFIG", "CACHE_DIR", "DATA_DIR", "BASES", "DISABLE", "PROTOCOL")
 )
-"""Variables with the prefix that are no settings."""
 
 MAX_RULES = 2000
 """Patterns of one ignore file, or of one `include` or `exclude`; the longest public template has some 500, and each
@@ -559,8 +555,7 @@ class GlobalConfig(Settings):
     def entries(self) -> dict[str, BaseEntry]:
         """The bases by id, each as an object."""
         return {
-            name: value if isinstance(value, BaseEntry) else BaseEntry(knowledge=value)
-            for name, value in self.bases.items()
+            name: one if isinstance(one, BaseEntry) else BaseEntry(knowledge=one) for name, one in self.bases.items()
         }
 
     def active_in(self, key: str) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ ToolName = Literal[
     "rename_document",
     "audit",
 ]
-"""All tools, in the order in which they are listed."""
 
 
 @struct
@@ -41,7 +40,6 @@ class ToolKind:
     writes: Literal["memories", "documents"] | None = None
     """What it writes: `readOnly` takes such tools away, and document writers need a base that may be written."""
     destructive: bool = False
-    """Whether it may take away what was there."""
 
 
 TOOLS: dict[ToolName, ToolKind] = {
@@ -135,4 +133,3 @@ MEMORY_TOOLS: frozenset[ToolName] = frozenset(("remember", "memories", "forget")
 """Those that `memory.enabled: false` takes away."""
 
 MEANT: dict[str, ToolName] = {alias: name for name, kind in TOOLS.items() for alias in kind.aliases.split()}
-"""Name from elsewhere → tool."""

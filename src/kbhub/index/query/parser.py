@@ -66,7 +66,6 @@ MAX_CASED = 64
 """Most letters of a mixed-case word that is split; identifiers are shorter, encoded data is longer."""
 
 MAX_PARTS = 8
-"""Most parts of such a word; more are encoded data."""
 
 _CASED = re.compile(r"[A-Z]*+[a-z0-9]++[A-Z][A-Za-z0-9]*+|[A-Z]{2,}+[a-z][A-Za-z0-9]*+")
 """Words with an upper-case letter after a lower-case one, or a lower-case letter after two upper-case ones."""
@@ -76,7 +75,6 @@ _KINDS = "".join(_LETTERS.get(chr(code), " ") for code in range(256)).encode()
 """Character class of each byte for `_CASED`. Searching a text of these for `_TURNS` takes a quarter of the time."""
 
 _TURNS = (b"aA", b"0A", b"AAa")
-"""Class sequences that only such words contain."""
 
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![A-Za-z]))[a-z])")
 """Boundary between parts of such a word; a plural acronym (`APIs`) is one part."""
@@ -216,7 +214,6 @@ ALWAYS = frozenset({"tag", "path", "base", "kind", "age"})
 """Keys that always make a filter; others only if a document has the key."""
 
 SYNONYMS = {"tags": "tag"}
-"""Aliases of keys."""
 
 SINGLE = frozenset({"base", "kind"})
 """Keys with exactly one value per document: two such filters are joined as alternatives, since both can never match."""
@@ -258,7 +255,6 @@ class FilterValue:
     """As written, without quotes and operator; for a range, its lower end (may be empty)."""
     operator: Operator = "="
     upper: str = ""
-    """Upper end of a range (may be empty)."""
 
     def __str__(self) -> str:
         """Return the value in query syntax."""

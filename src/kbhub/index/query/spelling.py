@@ -86,12 +86,8 @@ def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Resp
     for term in missing[:MOST_NAMES]:
         if term not in nearest and not term.quoted and (name := _same_name(indexes, term.text, terms)):
             nearest[term] = name
-    return tuple(
-        Respelling(term.text.strip(PUNCTUATION), nearest[term], replacement)
-        for term in missing
-        if term in nearest
-        for replacement in parse_query(f'"{nearest[term]}"').terms
-    )
+    found = [(term, near, parse_query(f'"{near}"').terms) for term in missing if (near := nearest.get(term))]
+    return tuple(Respelling(term.text.strip(PUNCTUATION), near, one) for term, near, terms in found for one in terms)
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,6 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchErro
 """SQLite errors of a damaged file; our statements cause none of them otherwise."""
 
 NOT_THERE = "it does not exist yet"
-"""Reason in the error about an index that was never created."""
 
 
 class SqliteIndex(Index):
@@ -50,7 +49,6 @@ class SqliteIndex(Index):
     def __init__(self, path: Path, base: str) -> None:
         super().__init__(path, base)
         self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
-        """Idle connections with the identity of their file."""
         self._compares: bool | None = None
         """Whether connections can compare vectors; None until checked."""
 
@@ -406,14 +404,10 @@ class IndexWriter:
             ),
         )
         row = self._connection.last_insert_rowid()
-        self._connection.executemany(
-            "INSERT INTO property VALUES (?, ?, ?)",
-            ((row, key, value) for key, value in properties(document.front_matter, document.tags)),
-        )
-        self._connection.executemany(
-            "INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)",
-            ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links),
-        )
+        found = ((row, key, value) for key, value in properties(document.front_matter, document.tags))
+        self._connection.executemany("INSERT INTO property VALUES (?, ?, ?)", found)
+        links = ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links)
+        self._connection.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)
         chunk_vectors: list[tuple[int, int, bytes | None]] = []
         for chunk, searched in zip(document.chunks, searched_texts(document), strict=True):
             self._connection.execute(
@@ -421,10 +415,8 @@ class IndexWriter:
                 (row, _json(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
             )
             chunk_id = self._connection.last_insert_rowid()
-            self._connection.execute(
-                "INSERT INTO fts(rowid, title, headings, path, tags, body) VALUES (?, ?, ?, ?, ?, ?)",
-                (chunk_id, *searched),
-            )
+            columns = "rowid, title, headings, path, tags, body"
+            self._connection.execute(f"INSERT INTO fts({columns}) VALUES (?, ?, ?, ?, ?, ?)", (chunk_id, *searched))
             if chunk.key in vectors:
                 chunk_vectors.append((chunk_id, chunk.key, vectors[chunk.key]))
         self._connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", chunk_vectors)

@@ -38,13 +38,11 @@ NAME = "name"
 """`meta` key of the file's name, which identifies the base, its contents and the embedding model."""
 
 ANOTHERS = "it is the index of another base"
-"""Error about a file that belongs to another index."""
 
 DAMAGED = ".damaged"
 """Suffix of the marker beside a damaged index: readers may not write the index, so the next writer rebuilds it."""
 
 CACHE_KIB = 4096
-"""Page cache of a connection, in KiB."""
 
 BUSY_MS = 5000
 """Timeout for another process's short transaction, in ms."""
@@ -238,7 +236,6 @@ def noted_damage(path: Path) -> str | None:
 
 
 MOST_SAID = 300
-"""Most characters of a reason."""
 
 
 def set_aside(path: Path) -> Path:
@@ -301,13 +298,11 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
 
 _VECTORS = (bytes((3, 0, 0, 0)), bytes((0, 4, 0, 0)))
-"""Two vectors at a distance of 5."""
 
 MOST_FAULTS = 5
 """Structural faults that are reported; one is enough for a rebuild."""
 
 AT_ONCE = 1000
-"""Rows whose texts are read at once."""
 
 PACKED_SUM = "packed_sum"
 """`meta` key of the checksum when the index was packed."""
@@ -331,7 +326,6 @@ _WRONG = {
     "states that are no number": "SELECT count(*) FROM meta WHERE key IN ('generation', 'pack') "
     "AND typeof(value) != 'integer'",
 }
-"""Fault → query that counts it."""
 
 _TEXTS = {
     "document": "path, docid, title, kind, tags, aliases, front_matter, problem",
@@ -341,7 +335,6 @@ _TEXTS = {
     "meta": "key, value",
     "problem": "path, message",
 }
-"""Table → its text columns."""
 
 
 def remedy(error: apsw.Error | OSError) -> str:
