@@ -21,37 +21,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
     """
     typed = sys.argv[1:] if arguments is None else list(arguments)
-    if typed[:1] == ["hook"] and (code := _hooked(typed)) is not None:
-        if arguments is None:  # the process is over, and not only a call
-            os._exit(code)
-        return code
-    if "--connect" in typed and all((sys.stdin, sys.stdout, sys.stderr)) and not sys.stdin.isatty():
-        if (code := _connected(typed)) is not None:
-            return code
-        sys.argv[1:], arguments = (typed, None) if arguments is None else (sys.argv[1:], typed)
     # A hook runs before every prompt and tool call, while somebody waits: the command line would double its time.
+    if typed[:1] == ["hook"] and sys.stdin is not None and not sys.stdin.isatty():
+        from kbhub.server.daemon.launch import run_hook, wanted_hook  # noqa: PLC0415
+
+        if (hook := wanted_hook(typed)) is not None:
+            code = run_hook(*hook, os.environ)
+            if arguments is None:  # the process is over, and not only a call
+                os._exit(code)
+            return code
+    if "--connect" in typed and all((sys.stdin, sys.stdout, sys.stderr)) and not sys.stdin.isatty():
+        from kbhub.server.daemon.proxy import MODE, connect, wanted  # noqa: PLC0415 - as small as can be
+
+        if (window := wanted(typed)) is not None:
+            served = connect(window, os.environ)
+            typed.remove(MODE)
+            if served is not None:  # else it is to serve itself
+                return served
+        sys.argv[1:], arguments = (typed, None) if arguments is None else (sys.argv[1:], typed)
     from kbhub.cli.main import main as run  # noqa: PLC0415
 
     return run(arguments)
-
-
-def _hooked(typed: Sequence[str]) -> int | None:
-    """Answer a client's hook; None if the command line is to be parsed."""
-    from kbhub.server.daemon.launch import run_hook, wanted_hook  # noqa: PLC0415 - as above
-
-    asked = None if sys.stdin is None or sys.stdin.isatty() else wanted_hook(typed)
-    return None if asked is None else run_hook(*asked, os.environ)
-
-
-def _connected(typed: list[str]) -> int | None:
-    """Serve a window through the daemon; None if it is to serve itself or the command line is to be parsed."""
-    from kbhub.server.daemon.proxy import MODE, connect, wanted  # noqa: PLC0415 - as above, and as small as can be
-
-    if (asked := wanted(typed)) is None:
-        return None
-    code = connect(asked, os.environ)
-    typed.remove(MODE)
-    return code
 
 
 if __name__ == "__main__":
