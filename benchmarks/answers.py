@@ -15,8 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from kbhub.answers import AskOptions
-from kbhub.answers.answer import estimated_tokens
+from kbhub.answers.answer import AskOptions, estimated_tokens
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.extensions.lab.corpus import Corpus, Setup, open_corpus
 from kbhub.extensions.lab.datasets import Dataset, EvalQuery, best_answer, load_dataset

@@ -9,7 +9,7 @@ import numpy as np
 from kbhub.index.engine import Index, Key, NewChunk, NewDocument
 from kbhub.index.matches import CHUNK_BITS, Ranking
 from kbhub.index.signatures import quantise
-from kbhub.index.sqlite import IndexWriter, SqliteIndex
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
 
 EMBEDDER = packaged_embedder()

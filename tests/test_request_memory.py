@@ -9,7 +9,7 @@ import pytest
 
 from conftest import make_environment
 from daemons import call, text_of, windows
-from kbhub.answers import ask
+from kbhub.answers.question import ask
 from kbhub.errors import UsageError
 from kbhub.index.query.parser import MAX_CHARACTERS, parse_query
 from kbhub.index.references import LONGEST_REF

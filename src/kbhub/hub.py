@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.index.engine import Index
-from kbhub.index.sqlite import SqliteIndex
+from kbhub.index.sqlite.index import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, packaged_embedder, transformer
 from kbhub.types import Base, Discovery, Problem, Workspace

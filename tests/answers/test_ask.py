@@ -8,10 +8,17 @@ from pydantic import ValidationError
 
 from ask_documents import QUESTION, write_documents
 from conftest import synced
-from kbhub.answers import AskOptions, Prepared, answer_without_client, ask, prepare
-from kbhub.answers.answer import estimated_tokens
+from kbhub.answers.answer import AskOptions, Prepared, estimated_tokens
 from kbhub.answers.citations import request_of
-from kbhub.answers.question import NEAREST_TEXT, NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
+from kbhub.answers.question import (
+    NEAREST_TEXT,
+    NO_CLIENT,
+    NO_OLLAMA,
+    NOT_COVERED_TEXT,
+    answer_without_client,
+    ask,
+    prepare,
+)
 from kbhub.errors import UsageError
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories

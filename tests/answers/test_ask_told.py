@@ -5,8 +5,9 @@ import pytest
 from ask_documents import passage, prepared
 from conftest import synced
 from corpus import EMBEDDER
-from kbhub.answers import AskOptions, ask, prepare
+from kbhub.answers.answer import AskOptions
 from kbhub.answers.extractive import extract
+from kbhub.answers.question import ask, prepare
 from kbhub.render import terminal
 from kbhub.render.report import model_answer
 from kbhub.render.search import answer_report

@@ -11,7 +11,7 @@ from kbhub.index.engine import NewChunk, NewDocument, Selection
 from kbhub.index.matches import newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.signatures import quantise
-from kbhub.index.sqlite import IndexWriter, SqliteIndex
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.search.retrieval import keyword_ranking
 
 NOW = 1_750_000_000.0

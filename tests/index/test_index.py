@@ -11,7 +11,8 @@ import kbhub.index.sqlite.schema
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.query.parser import parse_query
-from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path, set_aside
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
+from kbhub.index.sqlite.schema import index_path, set_aside
 from kbhub.types import Base
 
 (DEPLOY,) = parse_query("deploy").terms

@@ -14,8 +14,9 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index
 from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import growing, written
-from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns
+from kbhub.index.sqlite import columns
 from kbhub.index.sqlite import index as pack
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.index.sqlite.schema import open_writer, remedy
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 

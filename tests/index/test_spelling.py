@@ -8,7 +8,7 @@ from corpus import make_index
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import Respelling, correctable, corrected, corrections, distance
-from kbhub.index.sqlite import IndexWriter, SqliteIndex
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 
 NAMES = "Luther prints on a printer from Kubernetes; Docker, Kafka and Postgres are written by Чекхов."
 

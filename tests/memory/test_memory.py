@@ -7,7 +7,7 @@ import pytest
 
 from conftest import make_repository
 from kbhub.errors import MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.sqlite import index_path
+from kbhub.index.sqlite.schema import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange

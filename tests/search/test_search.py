@@ -7,7 +7,7 @@ import math
 import pytest
 
 from conftest import synced
-from kbhub.index.sqlite import IndexWriter
+from kbhub.index.sqlite.index import IndexWriter
 from kbhub.render.search import search_answer, search_report
 from kbhub.render.terminal import text as text_of
 from kbhub.search.document_signals import HALF_LIFE_DAYS, recency

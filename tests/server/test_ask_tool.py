@@ -22,7 +22,7 @@ import kbhub
 import kbhub.answers.question
 import kbhub.server.tools.search
 from ask_documents import QUESTION, write_documents
-from kbhub.answers import Answer
+from kbhub.answers.answer import Answer
 from kbhub.server.server import KbhubServer
 from kbhub.usage.gaps import show_log
 

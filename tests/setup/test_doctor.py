@@ -13,7 +13,7 @@ import kbhub.hub
 import kbhub.index.sqlite.schema
 import kbhub.setup.doctor
 import kbhub.sync.watch
-from kbhub.index.sqlite import IndexWriter
+from kbhub.index.sqlite.index import IndexWriter
 from kbhub.reading.reports import Finding
 from kbhub.setup.doctor import examine, repair
 from ollama_server import running_ollama

@@ -26,7 +26,7 @@ from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.side_files import SUFFIX as TRANSFORMER
-from kbhub.index.sqlite import SqliteIndex
+from kbhub.index.sqlite.index import SqliteIndex
 from kbhub.index.sqlite.schema import DAMAGED
 from kbhub.sync.comparison import ABOUT, SUFFIX
 from kbhub.types import Base, Problem

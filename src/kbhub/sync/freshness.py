@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import Index
-from kbhub.index.sqlite import noted_damage
+from kbhub.index.sqlite.schema import noted_damage
 from kbhub.sync import comparison
 from kbhub.types import Base
 from kbhub.values import struct

@@ -21,7 +21,8 @@ from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.engine import NewDocument
 from kbhub.index.references import chunk_key, embedded_text
-from kbhub.index.sqlite import IndexWriter, SqliteIndex, noted_damage, remedy, set_aside
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
+from kbhub.index.sqlite.schema import noted_damage, remedy, set_aside
 from kbhub.models.embedding import Embedder
 from kbhub.sync import indexer
 from kbhub.sync.comparison import (

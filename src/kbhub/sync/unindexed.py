@@ -16,7 +16,7 @@ from kbhub.documents.markdown import decode
 from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query.parser import Term, normalise
-from kbhub.index.sqlite import IndexWriter, SqliteIndex
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, scan_base
 from kbhub.sync.indexer import DocumentReader, Embedding

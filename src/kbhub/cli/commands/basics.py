@@ -17,9 +17,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.answers import AskOptions
-from kbhub.answers import ask as answer_question
-from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
+from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, AskOptions
+from kbhub.answers.question import ask as answer_question
 from kbhub.cli.app import confirmed
 from kbhub.cli.options import (
     Common,

@@ -15,10 +15,9 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.types import CallToolResult
 from pydantic import Field, ValidationError
 
-from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
-from kbhub.answers.answer import WritingRequest
+from kbhub.answers.answer import Answer, AskOptions, Prepared, WritingRequest
 from kbhub.answers.citations import request_of, wordings_in, wordings_request
-from kbhub.answers.question import FORCED, ModelText, finish_written
+from kbhub.answers.question import FORCED, ModelText, answer_without_client, counted, finish_written, prepare
 from kbhub.documents.shown_text import one_line
 from kbhub.frozen import Model
 from kbhub.hub import Hub

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from kbhub.errors import ConfigError, EmbedderError, KbhubError
 from kbhub.hub import Hub
-from kbhub.index.sqlite import probe, set_aside
+from kbhub.index.sqlite.schema import probe, set_aside
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.reading.reports import Diagnosis, Finding
 from kbhub.setup.cache import FILE_MODE, own_places, state_of, too_open
