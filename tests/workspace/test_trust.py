@@ -49,9 +49,9 @@ def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone(store, point
 
 def test_writing_is_allowed_only_where_that_was_said(store, pointer, notes):
     store.add(pointer, notes)
-    assert not store.writable(pointer, notes)
+    assert not store.grant(pointer, notes, "knowledge").writable
     store.add(pointer, notes, writable=True)
-    assert store.writable(pointer, notes)
+    assert store.grant(pointer, notes, "knowledge").writable
     assert len(store.entries()) == 1
 
 
