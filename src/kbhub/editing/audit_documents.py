@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.secrets import find_secrets
@@ -24,7 +24,6 @@ from kbhub.editing.findings import (
     line_of,
 )
 from kbhub.index.catalogue import bodies, front_matter_of, texts
-from kbhub.index.engine import Index
 from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, outdated
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
@@ -113,19 +112,18 @@ def missing_titles(_: AuditRun, material: Material) -> Iterator[Found]:
     ]
     with material.hub.index(material.base).snapshot() as index:
         empty = {path for path, text in bodies(index, untitled) if not text.strip()}
-        headed = {path for path, text in texts(index, untitled) if _has_heading(path, text)}
+        headed = {
+            path
+            for path, text in texts(index, untitled)
+            if GENERATING.search(text)
+            or any(heading.text for heading in parse_text(path, text.encode("utf-8", "replace")).headings)
+        }
     for path in untitled:
         if path in empty:
             yield Found(material, path, "The document is empty.", "Write it, or delete it.")
         elif path not in headed:
             remedy = "Start it with a heading `# …`." if is_markdown(path) else "Start it with a heading."
             yield Found(material, path, "No title: neither a heading nor `title` in front matter.", remedy)
-
-
-def _has_heading(path: str, text: str) -> bool:
-    return GENERATING.search(text) is not None or any(
-        heading.text for heading in parse_text(path, text.encode("utf-8", "replace")).headings
-    )
 
 
 @check("secrets", severity="error")
@@ -165,14 +163,8 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
 
 def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
     """Return the line of front matter with the first of some keys."""
-    return next(
-        (
-            number
-            for number, line in enumerate(lines, 1)
-            if line.partition(":")[0].strip().strip("\"'").casefold() in keys
-        ),
-        None,
-    )
+    names = (line.partition(":")[0].strip().strip("\"'").casefold() for line in lines)
+    return next((number for number, name in enumerate(names, 1) if name in keys), None)
 
 
 @check("memories", severity="warning")
@@ -214,39 +206,27 @@ def orphans(run: AuditRun, material: Material) -> Iterator[Found]:
 @check("tags", severity="warning")
 def tags_spelt_differently(run: AuditRun) -> Iterator[Found]:
     """Find tags that are mostly spelt differently in all bases."""
-    usual = _usual_tags(run.bases)
+    counts: Counter[str] = Counter(
+        tag for material in run.bases.values() for row in material.documents.values() for tag in set(row.tags)
+    )
+    usual: dict[str, str] = {}
+    for same in by_form(counts).values():
+        best = min(same, key=lambda tag: (-counts[tag], tag != tag.lower(), len(tag), tag))
+        usual.update({tag: best for tag in same if tag != best})
     for material in run.audited:
         rows = {path: row for path, row in material.written().items() if any(tag in usual for tag in row.tags)}
         if not rows:
             continue
         with material.hub.index(material.base).snapshot() as index:
             lines = {path: front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows}
-            inline = _inline_lines(index, list(rows)) if material.base.inline_tags else {}
+            inline: dict[tuple[str, str], int] = {}
+            for path, text in texts(index, list(rows)) if material.base.inline_tags else ():
+                for one in inline_tags_of(text):
+                    inline.setdefault((path, one.tag), one.line)
         for path, tag in ((path, tag) for path, row in rows.items() for tag in row.tags if tag in usual):
             message, remedy = f"The tag {tag!r} is mostly written {usual[tag]!r}.", f"Write {usual[tag]!r}."
             line = line_of(lines.get(path, []), tag) or inline.get((path, tag))
             yield Found(material, path, message, remedy, line, fix=Fix(what="tag", before=tag, after=usual[tag]))
-
-
-def _usual_tags(bases: Mapping[str, Material]) -> dict[str, str]:
-    """Map each tag that is not in its most common spelling to that spelling."""
-    counts: Counter[str] = Counter(
-        tag for material in bases.values() for row in material.documents.values() for tag in set(row.tags)
-    )
-    usual: dict[str, str] = {}
-    for same in by_form(counts).values():
-        best = min(same, key=lambda tag: (-counts[tag], tag != tag.lower(), len(tag), tag))
-        usual.update({tag: best for tag in same if tag != best})
-    return usual
-
-
-def _inline_lines(index: Index, paths: Sequence[str]) -> dict[tuple[str, str], int]:
-    """Return the first line of each tag in the text of documents, by path and tag."""
-    lines: dict[tuple[str, str], int] = {}
-    for path, text in texts(index, paths):
-        for one in inline_tags_of(text):
-            lines.setdefault((path, one.tag), one.line)
-    return lines
 
 
 @check("refs", severity="error")

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Literal
 from urllib.parse import unquote
 
 from kbhub.documents.markdown import images_of, parse_document
@@ -59,7 +60,9 @@ class Anchors:
         self._document = parse_document(path, text.encode("utf-8", "replace"))
         self._headings: Counter[str] = Counter()
         for heading in (*(heading.text for heading in self._document.headings), *_HTML_HEADING.findall(text)):
-            self._headings.update(filter(None, _anchor_forms(heading)))
+            shown = _ELEMENT.sub("", _LINK.sub(r"\1", _WIKILINK.sub(r"\1", heading)))
+            forms = {squashed(heading), squashed(shown), squashed(_LEADING_NUMBER.sub("", shown))}
+            self._headings.update(filter(None, forms))
         ids = (next(group for group in match.groups() if group) for match in _ID.finditer(text))
         self._named = {*ids, *_BRACES.findall(text)}
         self._generates = GENERATING.search(text) is not None
@@ -84,12 +87,6 @@ class Anchors:
         headings = {squashed(heading.text): heading.text for heading in reversed(self._document.headings)}
         matches = difflib.get_close_matches(key, list(filter(None, headings)), n=1, cutoff=NEAR_ENOUGH)
         return headings[matches[0]] if matches else ""
-
-
-def _anchor_forms(heading: str) -> set[str]:
-    """Return the forms of a heading: as written, as rendered, and without its number."""
-    shown = _ELEMENT.sub("", _LINK.sub(r"\1", _WIKILINK.sub(r"\1", heading)))
-    return {squashed(heading), squashed(shown), squashed(_LEADING_NUMBER.sub("", shown))}
 
 
 @check("links", "related", "headings", "ambiguous", "spelling", severity="info")
@@ -170,17 +167,13 @@ class _Targets:
 
     def corrected(self, link: ResolvedLink) -> str:
         """Return the document of a broken link after decoding it again or removing a doubled suffix, or ""."""
-        resolutions = (self.table.resolve(link.path, form, link.kind) for form in _forms(link.target))
+        decoded, bare = unquote(link.target), link.target.rpartition(".")[0]
+        forms = [decoded] if decoded != link.target else []
+        forms += [bare] if is_markdown(link.target) and is_markdown(bare) else []
+        resolutions = (self.table.resolve(link.path, form, link.kind) for form in forms)
         paths = {match.path for match in resolutions if match and match.by == "path" and not match.others}
         only = paths.pop() if len(paths) == 1 else ""
         return only if only and self.is_alone(only) else ""
-
-
-def _forms(target: str) -> Iterator[str]:
-    if "%" in target and (decoded := unquote(target)) != target:
-        yield decoded
-    if is_markdown(target) and is_markdown(bare := target.rpartition(".")[0]):
-        yield bare
 
 
 def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> Found:
@@ -225,7 +218,10 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
     if link.kind in PATH_KINDS:
         severity, fault = _path_fault(link, goal)
     elif link.kind == "related":
-        severity, fault = "info", _entry_fault(link, goal)
+        # Its path is seen from the base or from its source.
+        beside = posixpath.normpath(posixpath.join(posixpath.dirname(link.path), link.target))
+        exact = {link.target.removeprefix("./").strip("/"), beside} & {goal, stem(goal)}
+        severity, fault = "info", "" if exact or link.by != "path" else "its case differs"
     else:
         return  # wikilinks ignore case, folder and suffix
     if not fault or (fault is _BARE and targets.on_site):
@@ -235,13 +231,6 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
     message = f"The link to {link.target!r} resolves to {goal!r}, but {fault}."
     others = (material.ref(goal),)
     yield Found(material, link.path, message, f"Change it to {better!r}.", link.line, others, fix, severity, "spelling")
-
-
-def _entry_fault(link: ResolvedLink, goal: str) -> str:
-    """Return how an entry of `related` differs from its document's path, seen from the base or from its source."""
-    beside = posixpath.normpath(posixpath.join(posixpath.dirname(link.path), link.target))
-    exact = {link.target.removeprefix("./").strip("/"), beside} & {goal, stem(goal)}
-    return "" if exact or link.by != "path" else "its case differs"
 
 
 def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
@@ -267,9 +256,8 @@ def _fix(link: ResolvedLink, goal: str) -> Fix | None:
     for after in spelling(_with_ending(link, goal), link.kind, link.path, goal):
         readable = link.kind != "related" or plain_entry(after) == after
         if after != link.target and readable:
-            return Fix(
-                what="related" if link.kind == "related" else "link", kind=link.kind, before=link.target, after=after
-            )
+            what: Literal["related", "link"] = "related" if link.kind == "related" else "link"
+            return Fix(what=what, kind=link.kind, before=link.target, after=after)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pydantic import Field
@@ -146,7 +146,16 @@ def _related(hub: Hub, home: Base, text: str) -> tuple[tuple[str, ...], tuple[st
         return (), ("No related documents were added, because there are no vectors to compare.",)
     least = least_similarity(hub)
     near = tuple(hit.path for hit, cosine in found if cosine >= least)
-    return near, tuple(_left_out(hub, home, found[len(near) :], least, nothing=not near))
+    notes = []
+    if far := found[len(near) :]:
+        names = ", ".join(f"{hit.path} ({cosine:.2f})" for hit, cosine in far)
+        notes.append(f"Not added as related, because their similarity is below {least:.2f}: {names}.")
+    elif not near:
+        notes.append(f"No document of {home.id} is similar enough in meaning to be added as related.")
+    if others := [base.id for base in hub.discovery().bases if base.id != home.id]:
+        names = ", ".join(others[:SHOWN_IDS]) + (", …" if len(others) > SHOWN_IDS else "")
+        notes.append(f"Only documents of {home.id} are added as related, not those of your other bases ({names}).")
+    return near, tuple(notes)
 
 
 def similar(hub: Hub, base: Base, text: str, filters: str = "") -> list[tuple[Hit, float]] | None:
@@ -162,18 +171,6 @@ def similar(hub: Hub, base: Base, text: str, filters: str = "") -> list[tuple[Hi
 def least_similarity(hub: Hub) -> float:
     """Return the cosine from which a document is related, by the embedder in use."""
     return SIMILARITY_OF.get(hub.config().settings.embedder.model or "", RELATED_SIMILARITY)
-
-
-def _left_out(hub: Hub, home: Base, far: Sequence[tuple[Hit, float]], least: float, *, nothing: bool) -> Iterator[str]:
-    if far:
-        names = ", ".join(f"{hit.path} ({cosine:.2f})" for hit, cosine in far)
-        yield f"Not added as related, because their similarity is below {least:.2f}: {names}."
-    elif nothing:
-        yield f"No document of {home.id} is similar enough in meaning to be added as related."
-    others = [base.id for base in hub.discovery().bases if base.id != home.id]
-    if others:
-        names = ", ".join(others[:SHOWN_IDS]) + (", …" if len(others) > SHOWN_IDS else "")
-        yield f"Only documents of {home.id} are added as related, not those of your other bases ({names})."
 
 
 def _title(text: str) -> str:

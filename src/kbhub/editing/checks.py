@@ -38,7 +38,11 @@ NO_PLURALS = frozenset(
 
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
     """Return warnings about a document's current content, whose links and tags are compared with the indexes."""
-    warnings = [*document.problems, *_broken_refs(hub, base, document)]
+    warnings, git = list(document.problems), hub.discovery().workspace.git_root
+    if base.id == PROJECT_ID and git is not None:
+        sources = Sources(git)
+        faults = ((entry, sources.fault(entry)) for entry in entries(document.front_matter.get("refs")))
+        warnings += [f"`refs` names {entry!r}, but {fault.reason}." for entry, fault in faults if fault]
     try:
         known = _Known(hub, base, document.path)
     except IndexUnavailable:
@@ -128,18 +132,6 @@ def tag_form(tag: str) -> str:
     if re.search(r"(?:s|x|z|ch|sh)es$", text):
         return text[:-2]
     return text[:-1] if text.endswith("s") and not text.endswith("ss") and len(text) > 2 else text
-
-
-def _broken_refs(hub: Hub, base: Base, document: Document) -> Iterator[str]:
-    """Yield a warning for each entry of `refs` whose file or symbol is not in the project."""
-    refs = entries(document.front_matter.get("refs"))
-    git = hub.discovery().workspace.git_root
-    if base.id != PROJECT_ID or git is None:
-        return
-    sources = Sources(git)
-    for entry in refs:
-        if fault := sources.fault(entry):
-            yield f"`refs` names {entry!r}, but {fault.reason}."
 
 
 def _words(title: str) -> frozenset[str]:

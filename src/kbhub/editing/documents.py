@@ -19,7 +19,6 @@ from kbhub.documents.edits import (
     written_lines,
 )
 from kbhub.documents.filters import too_large
-from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import (
     anchor,
     heading_end,
@@ -109,8 +108,22 @@ def write_document(
         data, change = _new_document(hub, place, edit, client)
         before: str | None = None
         action: Action = "created"
-        with writing(hub, place.base, place.ref), refusing(place.ref):
-            _create(place, data)
+        with (
+            writing(hub, place.base, place.ref),
+            refusing(place.ref),
+            open_folder(place.base, place.folders, make=True) as folder,
+        ):
+            try:
+                names = folder.names()
+                if place.name in names:
+                    raise WriteRefused(place.ref, "it already exists; use mode `update` or `append`")
+                if other := twin(names, place.name):
+                    raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
+                folder.sweep()
+                folder.create(place.name, data)
+            except BaseException:
+                folder.unmake()
+                raise
         after = text_of(place.ref, data)
     else:
         place = find_document(hub, ref)
@@ -161,12 +174,12 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
     text = Text(lines)
     if not text.ends_with_newline:
         text = Text((*lines[:-1], lines[-1] + text.newline))
-    start = front_end(text)
+    start = text.front.end
     ruled = _ruled(hub, place, None, text, edit, client)
     if brings_front_matter(edit.text):
         if asked := {**edit.front_matter, **(ruled or {})}:
             text = with_values(place.ref, text, asked)
-            start = front_end(text)
+            start = text.front.end
     else:
         created = datetime.fromtimestamp(hub.options.clock(), UTC).date().isoformat()
         defaults: Mapping[str, Any] = {"tags": [], "source": client, "created": created} if ruled is None else ruled
@@ -192,21 +205,6 @@ def _ruled(
     return next((values for values in asked if values is not None), None)
 
 
-def _create(place: Location, data: bytes) -> None:
-    with open_folder(place.base, place.folders, make=True) as folder:
-        try:
-            names = folder.names()
-            if place.name in names:
-                raise WriteRefused(place.ref, "it already exists; use mode `update` or `append`")
-            if other := twin(names, place.name):
-                raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
-            folder.sweep()
-            folder.create(place.name, data)
-        except BaseException:
-            folder.unmake()
-            raise
-
-
 def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | None) -> tuple[Text, TextChange | None]:
     """Return the edited text: the body is changed first, then the front matter."""
     markdown = is_markdown(place.name)
@@ -223,10 +221,11 @@ def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | N
     elif new is not None:
         change = append(ref, text, new, edit.section)
     else:
-        return with_values(
-            ref, text, {**edit.front_matter, **(_ruled(hub, place, text, text, edit, client) or {})}
-        ), None
-    asked = {**edit.front_matter, **(_ruled(hub, place, text, change.text, edit, client) or {})}
+        change = None
+    written = change.text if change else text
+    asked = {**edit.front_matter, **(_ruled(hub, place, text, written, edit, client) or {})}
+    if change is None:
+        return with_values(ref, text, asked), None
     if not asked:
         return change.text, change
     after = with_values(ref, change.text, asked)
@@ -299,7 +298,7 @@ def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
     """Append Markdown to a document or a section; surrounding blank lines are added as needed."""
     fresh = _trimmed(new, text.newline)
     if heading is None:
-        start, end = front_end(text), len(text.lines)
+        start, end = text.front.end, len(text.lines)
     else:
         section = find_section(ref, text, heading)
         end = section.end if _opening_heading(fresh) else section.proper
@@ -320,29 +319,29 @@ def replace_section(ref: str, text: Text, new: str, heading: str) -> TextChange:
 
 def replace_body(ref: str, text: Text, new: str) -> TextChange:
     """Replace everything below the front matter; raise `WriteRefused` if it cannot be parsed, so its end is unknown."""
-    front = read_front_matter(text.bare)
-    if front.problem:
-        reason = (
-            f"{front.problem[0].lower()}{front.problem[1:].rstrip('.')}, or give a text with front matter of its own"
-        )
-        raise WriteRefused(ref, reason)
+    front = text.front
+    if problem := front.problem:
+        fault = f"{problem[0].lower()}{problem[1:].rstrip('.')}"
+        raise WriteRefused(ref, f"{fault}, or give a text with front matter of its own")
     return _replaced(text, front.body, len(text.lines), _trimmed(new, text.newline))
 
 
 def brings_front_matter(text: str) -> bool:
     """Return whether a text begins with front matter, valid or not."""
-    front = read_front_matter([line.rstrip("\r\n") for line in lines_of(text.lstrip("\ufeff"))])
+    front = Text(lines_of(text.lstrip("\ufeff"))).front
     return bool(front.closing or front.problem)
-
-
-def front_end(text: Text) -> int:
-    """Return the index of the first line after the front matter, even if that cannot be parsed."""
-    return read_front_matter(text.bare).end
 
 
 def find_section(ref: str, text: Text, heading: str) -> _Section:
     """Find the only section with this heading or path of headings."""
-    sections = _sections(text)
+    bare, headings = text.bare, _headings(text)
+    lines = [*(heading.line - 1 for heading in headings), len(bare)]
+    sections = [
+        _Section(heading, names, start, heading_end(bare, start), min(end, following), end)
+        for (heading, names, end), start, following in zip(
+            sections_of(headings, len(bare)), lines, lines[1:], strict=False
+        )
+    ]
     path = heading_path(heading)
     matches = [section for section in sections if is_under(section.names, path)]
     if not matches and len(path) == 1:
@@ -351,27 +350,15 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
     if len(matches) > 1 and len(exact) == 1:
         matches = exact
     if not matches:
-        headings = ", ".join(f"`{section.heading.text}`" for section in sections[:HEADINGS_NAMED])
-        raise WriteRefused(ref, f"it has no heading {heading!r}; it has {headings or 'none'}")
+        others = ", ".join(f"`{section.heading.text}`" for section in sections[:HEADINGS_NAMED])
+        raise WriteRefused(ref, f"it has no heading {heading!r}; it has {others or 'none'}")
     if len(matches) > 1:
         paths = list(dict.fromkeys(" > ".join(section.names) for section in matches))
         if len(paths) > 1:
             raise WriteRefused(ref, f"{heading!r} names several sections; say which: {' or '.join(map(repr, paths))}")
-        lines = ", ".join(str(section.start + 1) for section in matches)
-        raise WriteRefused(ref, f"it has the heading {paths[0]!r} several times (lines {lines}); make them different")
+        places = ", ".join(str(section.start + 1) for section in matches)
+        raise WriteRefused(ref, f"it has the heading {paths[0]!r} several times (lines {places}); make them different")
     return matches[0]
-
-
-def _sections(text: Text) -> list[_Section]:
-    bare = text.bare
-    headings = scan_blocks(bare, front_end(text), 0).headings
-    lines = [*(heading.line - 1 for heading in headings), len(bare)]
-    return [
-        _Section(heading, names, start, heading_end(bare, start), min(end, following), end)
-        for (heading, names, end), start, following in zip(
-            sections_of(headings, len(bare)), lines, lines[1:], strict=False
-        )
-    ]
 
 
 def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChange:
@@ -396,7 +383,11 @@ def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChang
     lines = list(fresh)
     if after or text.ends_with_newline:
         lines[-1] += newline
-    blank = bool(before) and start == end and bool(before[-1].strip()) and not _goes_on(before[-1], lines[0])
+    blank = bool(before) and start == end and bool(before[-1].strip())
+    if blank:  # but in a list or a table that goes on
+        above, below = before[-1], lines[0]
+        row = above.lstrip().startswith("|") and below.lstrip().startswith("|")
+        blank = not row and not (is_item(above) and is_item(below) and len(above.split(None, 1)) > 1)
     # The first newline ends the line above, if it has no line ending.
     unended = bool(before) and not before[-1].endswith(("\r", "\n"))
     lead = [newline] * (unended + blank)
@@ -406,16 +397,10 @@ def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChang
     return TextChange(Text(lines_of(whole), text.mark, text.encoding), first, first + len(lines))
 
 
-def _goes_on(above: str, below: str) -> bool:
-    """Return whether a line continues the list or table above it, so that no blank line may separate them."""
-    row = above.lstrip().startswith("|") and below.lstrip().startswith("|")
-    return row or (is_item(above) and is_item(below) and len(above.split(None, 1)) > 1)
-
-
 def _checked_change(ref: str, old: Text, change: TextChange) -> TextChange:
     """Refuse a change with which a code block or comment would swallow other text, or a heading would change."""
     bare = change.text.bare
-    blocks = scan_blocks(bare, front_end(change.text), 0)
+    blocks = scan_blocks(bare, change.text.front.end, 0)
     for first, last in (*blocks.fences, *blocks.raw):
         if first - 1 < change.start < last:
             raise WriteRefused(ref, f"its code block or comment at line {first} is never closed; close it first")
@@ -431,7 +416,7 @@ def _checked_change(ref: str, old: Text, change: TextChange) -> TextChange:
 
 
 def _headings(text: Text) -> list[Heading]:
-    return scan_blocks(text.bare, front_end(text), 0).headings
+    return scan_blocks(text.bare, text.front.end, 0).headings
 
 
 def _opening_heading(lines: Sequence[str]) -> Heading | None:

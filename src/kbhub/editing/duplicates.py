@@ -85,39 +85,33 @@ def alike(texts: Iterable[str], least: float) -> tuple[list[Alike], bool]:
     The texts are consumed one at a time. `least` is the minimum share of common shingles, 0 to 1; pairs well below 0.9
     may be missed.
     """
-    sketches = [_sketch(text) for text in texts]
+    sketches = {number: sketch for number, text in enumerate(texts) if (sketch := _sketch(text)) is not None}
     groups: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-    for number, sketch in enumerate(sketches):
-        for band, key in enumerate(sketch.bands if sketch else ()):
+    for number, sketch in sketches.items():
+        for band, key in enumerate(sketch.bands):
             groups[band, key].append(number)
+    candidates = (
+        (first, second)
+        for group in groups.values()
+        for place, second in enumerate(group)
+        for first in group[: min(place, LEADERS)]
+    )
     pairs: dict[int, Alike] = {}
     compared: set[tuple[int, int]] = set()
-    for first, second in _candidates(groups.values()):
+    for first, second in candidates:
         if (first, second) in compared or (second in pairs and pairs[second].one <= first):
             continue
         if len(compared) >= MOST_COMPARED:
             return sorted(pairs.values(), key=lambda pair: pair.other), False
         compared.add((first, second))
-        share = _likeness(sketches[first], sketches[second])
+        # The smallest hashes of the union are a fair sample of the union.
+        one, other = sketches[first].sample, sketches[second].sample
+        union = np.union1d(one, other)[:SAMPLE]
+        shared = np.intersect1d(one, other, assume_unique=True)
+        share = float(np.isin(union, shared, assume_unique=True).sum() / len(union))
         if share >= least:
             pairs[second] = Alike(first, second, share)
     return sorted(pairs.values(), key=lambda pair: pair.other), True
-
-
-def _candidates(groups: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    for group in groups:
-        for place, second in enumerate(group):
-            for first in group[: min(place, LEADERS)]:
-                yield first, second
-
-
-def _likeness(first: _Sketch | None, second: _Sketch | None) -> float:
-    if first is None or second is None:
-        return 0.0
-    # The smallest hashes of the union are a fair sample of the union.
-    union = np.union1d(first.sample, second.sample)[:SAMPLE]
-    shared = np.intersect1d(first.sample, second.sample, assume_unique=True)
-    return float(np.isin(union, shared, assume_unique=True).sum() / len(union))
 
 
 def _sketch(text: str) -> _Sketch | None:

@@ -186,8 +186,17 @@ def new_place(hub: Hub, ref: str) -> Location:
     base, path = _base_for_new(hub, ref.strip()) or _split_ref(hub, ref.strip())
     check_writable(hub, base, ref)
     path = unicodedata.normalize("NFC", path.removeprefix("./"))
-    _check_contained(base, path)
-    path = _with_ending(ref, path)
+    parts = path.replace("\\", "/").split("/")
+    drive = re.match(r"[A-Za-z]:", path) is not None
+    leads_out = not path or path[0] in "/\\" or drive or ".." in parts or parts[0].startswith("~") or "\0" in path
+    if leads_out or not belongs(path, base.only):
+        raise PathNotContained(path, base.id)
+    if not is_markdown(path):
+        named = f"{path}{MARKDOWN_SUFFIX}"
+        if suffix := _OTHER_KIND.search(path):
+            hint = f"name it {named!r} if it is Markdown"
+            raise WriteRefused(ref, f"only Markdown can be written, not {suffix[0]!r}; {hint}")
+        path = named
     for part in path.split("/"):
         if fault := name_fault(part):
             raise WriteRefused(ref, f"{path!r} is not a valid path of a document: {fault}")
@@ -296,26 +305,10 @@ def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Location |
             continue
         if reason := excluded_by(base, candidate):
             raise DocumentNotFound(ref, reason)
-        return _place(hub, base, candidate)
+        root = os.path.realpath(base.path)
+        real = Path(os.path.realpath(os.path.join(root, candidate))).relative_to(root)  # noqa: PTH118
+        return Location(base, candidate, real.parts, ref_of(base, candidate, hub.discovery().bases))
     return None
-
-
-def _check_contained(base: Base, path: str) -> None:
-    parts = path.replace("\\", "/").split("/")
-    drive = re.match(r"[A-Za-z]:", path) is not None
-    if not path or path[0] in "/\\" or drive or ".." in parts or parts[0].startswith("~") or "\0" in path:
-        raise PathNotContained(path, base.id)
-    if not belongs(path, base.only):
-        raise PathNotContained(path, base.id)
-
-
-def _with_ending(ref: str, path: str) -> str:
-    if is_markdown(path):
-        return path
-    named = f"{path}{MARKDOWN_SUFFIX}"
-    if suffix := _OTHER_KIND.search(path):
-        raise WriteRefused(ref, f"only Markdown can be written, not {suffix[0]!r}; name it {named!r} if it is Markdown")
-    return named
 
 
 def name_fault(name: str, *, windows: bool = True) -> str | None:
@@ -361,12 +354,6 @@ def _existing_folders(ref: str, base: Base, folders: list[str]) -> tuple[str, ..
             raise WriteRefused(ref, f"{folder!r} is a file, not a folder; choose another path")
         spelt.append(folder)
     return (*spelt, *folders[len(spelt) :])
-
-
-def _place(hub: Hub, base: Base, path: str) -> Location:
-    root = os.path.realpath(base.path)
-    real = Path(os.path.realpath(os.path.join(root, path))).relative_to(root)  # noqa: PTH118
-    return Location(base, path, real.parts, ref_of(base, path, hub.discovery().bases))
 
 
 def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:

@@ -16,7 +16,6 @@ from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.source import parse_text
 from kbhub.editing.checks import leads_to, plain_entry, related_of
-from kbhub.editing.documents import front_end
 from kbhub.editing.paths import (
     Location,
     change_document,
@@ -38,7 +37,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of, short_hash
-from kbhub.reading.graph import RELATED, written_links
+from kbhub.reading.graph import RELATED, WrittenLink, written_links
 from kbhub.reading.links import PAGE, PATH_KINDS, LinkKind, PathTable, folded, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
@@ -91,7 +90,11 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rew
     replaced: list[Rewritten] = []
     new = _relinked_body(ref, text, rewrite, replaced) if is_markdown(ref) else text
     after = _links_in(ref, new) if replaced else before
-    if not _only_targets_differ(before, after, targets):
+    # The same links must be left, each with its old or its new target.
+    if len(before) != len(after) or not all(
+        made[:2] == old[:2] and made[2] in (old[2], target)
+        for old, made, target in zip(before, after, targets, strict=True)
+    ):
         new, replaced, after = text, [], before
     missed = [
         line for expected, (_, _, actual, line) in zip(targets, after, strict=True) if expected not in (None, actual)
@@ -113,17 +116,9 @@ def _links_in(ref: str, text: Text) -> _Links:
     return [*((link.kind, link.fragment, link.target, link.line) for link in document.links), *related]
 
 
-def _only_targets_differ(before: _Links, after: _Links, targets: list[str | None]) -> bool:
-    """Return whether the same links are left, each with its old or its new target."""
-    return len(before) == len(after) and all(
-        new[:2] == old[:2] and new[2] in (old[2], target)
-        for old, new, target in zip(before, after, targets, strict=True)
-    )
-
-
 def _relinked_body(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten]) -> Text:
     bare = text.bare
-    start = front_end(text)
+    start = text.front.end
     blocks = scan_blocks(bare, start, 0)
     hidden = {line for first, last in (*blocks.fences, *blocks.raw) for line in range(first - 1, last)}
     lines = list(text.lines)
@@ -299,9 +294,8 @@ class _Move:
 
     def _file_target(self, home: Base, path: str, source: str, target: str, kind: LinkKind) -> str | None:
         """Rewrite a link from the moved document to a file such as an image."""
-        if home.id != self.base.id or path == source or not target or target.startswith("/"):
-            return None
-        if kind not in PATH_KINDS:
+        moved = home.id == self.base.id and path != source
+        if not moved or not target or target.startswith("/") or kind not in PATH_KINDS:
             return None
         place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if place.startswith("../") or not os.path.exists(self.base.path / place):  # noqa: PTH110
@@ -383,20 +377,19 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
     move = _Move(place.base, place.path, new, PathTable(paths, names), after)
     affected: list[tuple[Base, str]] = []
     for base in hub.discovery().bases:
-        with suppress(IndexUnavailable):
-            affected += [(base, path) for path in dict.fromkeys(_documents_with_broken_links(hub, move, base))]
+        links: list[WrittenLink] = []
+        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
+            links = written_links(index)
+        broken = dict.fromkeys(
+            link.path
+            for link in links
+            if link.target
+            and (base.id, link.path) != (place.base.id, place.path)
+            and (led := leads_to(move.before, move.base, base, link.path, link.target, link.kind)) is not None
+            and move.breaks(base, link.path, link.target, link.kind, led)
+        )
+        affected += [(base, path) for path in broken]
     return move, affected
-
-
-def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
-    with hub.index(home).snapshot() as index:
-        links = written_links(index)
-    for link in links:
-        if not link.target or (home.id == move.base.id and link.path == move.old):
-            continue
-        led = leads_to(move.before, move.base, home, link.path, link.target, link.kind)
-        if led is not None and move.breaks(home, link.path, link.target, link.kind, led):
-            yield link.path
 
 
 def _moved(place: Location, target: Location) -> Content:

@@ -85,22 +85,18 @@ class Code:
 
     @cached_property
     def _tree(self) -> ast.Module | None:
-        return _parsed(self._text) if self._suffix in ("py", "pyi") else None
+        """The syntax of Python; None if it is invalid, for another version, or too long."""
+        if self._suffix not in ("py", "pyi") or len(self._text) > GRAMMAR_CHARACTERS:
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as invalid escapes in the user's code
+                return ast.parse(self._text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
 
     def _is_named(self, name: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None
-
-
-def _parsed(text: str) -> ast.Module | None:
-    """Parse Python; None if it is invalid, for another version, or too long."""
-    if len(text) > GRAMMAR_CHARACTERS:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as invalid escapes in the user's code
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 class _Undocumented(ast.NodeTransformer):
@@ -148,7 +144,11 @@ def _defined_in(scope: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node
             if isinstance(scope, ast.ClassDef) and not isinstance(node, ast.ClassDef):
-                yield from _attributes(node)
+                stored = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
+                for part in stored:
+                    owner = part.value if isinstance(part.ctx, ast.Store) else None
+                    if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
+                        yield part.attr, part
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id, node
@@ -156,20 +156,14 @@ def _defined_in(scope: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def _attributes(method: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the attributes that a method sets on its object."""
-    for node in ast.walk(method):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            owner = node.value
-            if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
-                yield node.attr, node
-
-
 SYMBOL_BYTES = 4 << 20
 """Size limit of a source file that is searched for a symbol; larger ones may be generated."""
 
 BUDGET_BYTES = 256 << 20
 """Bytes of source files searched in one run; a clone may name thousands of large ones."""
+
+_NEAR_NAME = 0.85
+"""Minimum similarity (0 to 1, difflib's ratio) of a suggested file name."""
 
 KEPT_FILES = 4
 """Parsed source files kept in memory; callers with many entries should sort them."""
@@ -210,7 +204,12 @@ class Sources:
         symbols = [symbol for symbol in symbols if symbol]
         path = path.removeprefix("./").replace("\\", "/").rstrip("/") or "."
         if not symbols:
-            return self._missing(path)
+            try:
+                if path != ".":
+                    open_contained(self._base, path).close()
+            except (PathNotContained, OSError, ValueError) as error:
+                return None if isinstance(error, IsADirectoryError) else self._fault_of(path, error)
+            return None
         code = self._code(path)
         if isinstance(code, RefFault):
             return code
@@ -221,17 +220,6 @@ class Sources:
         if result.found == "named":
             return RefFault("named", f"the file mentions {result.symbol!r}, but does not define it", near)
         return RefFault("undefined", f"the file has no {result.symbol!r}", near)
-
-    def _missing(self, path: str) -> RefFault | None:
-        if path == ".":
-            return None
-        try:
-            open_contained(self._base, path).close()
-        except IsADirectoryError:
-            return None
-        except (PathNotContained, OSError, ValueError) as error:
-            return self._fault_of(path, error)
-        return None
 
     def _opened(self, path: str) -> Code | RefFault:
         if self._read > BUDGET_BYTES:
@@ -265,14 +253,9 @@ class Sources:
         if not same:
             close = self._nearest.closest(name, _NEAR_NAME)
             same = self._names[close] if close else []
-        return max(same, key=lambda other: (_shared(path, other), -len(other)), default="")
 
+        def likeness(other: str) -> tuple[int, int]:
+            ours, theirs = path.split("/"), other.split("/")
+            return len(shared_start(ours, theirs)) + len(shared_start(ours[::-1], theirs[::-1])), -len(other)
 
-_NEAR_NAME = 0.85
-"""Minimum similarity (0 to 1, difflib's ratio) of a suggested file name."""
-
-
-def _shared(path: str, other: str) -> int:
-    """Count the folders that two paths share, from both ends."""
-    ours, theirs = path.split("/"), other.split("/")
-    return len(shared_start(ours, theirs)) + len(shared_start(ours[::-1], theirs[::-1]))
+        return max(same, key=likeness, default="")

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
@@ -100,17 +100,13 @@ class TagTable(Generic[Who]):
             return [key] if key in self.having else []
         return [tag for tag in self.having if fnmatchcase(tag, key)]
 
-    def weight(self, key: str) -> float:
-        """Return the information of a tag: the logarithm of its rarity among tagged items."""
-        return math.log((self.size + 1) / len(self.having[key]))
-
     def alike(self, tags: Sequence[str]) -> dict[Who, tuple[float, list[str]]]:
         """Return item → share of the weight of the tags (0 to 1), and the keys of shared tags, rarest first.
 
-        The item whose tags are given is itself among the results.
+        A tag weighs the logarithm of its rarity. The item whose tags are given is itself among the results.
         """
         own_keys = [key for key in keys_of(tags) if key in self.having]
-        weights = {key: self.weight(key) for key in own_keys}
+        weights = {key: math.log((self.size + 1) / len(self.having[key])) for key in own_keys}
         whole = sum(weights.values())
         shared: dict[Who, list[str]] = defaultdict(list)
         for key in sorted(own_keys, key=lambda key: (-weights[key], key)):
@@ -301,18 +297,17 @@ def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
 def written_links(index: Index) -> list[WrittenLink]:
     """Return all links of a base, entries of `related` last; call it in a snapshot of its index."""
     links = [WrittenLink(*row) for row in link_rows(index)]  # type: ignore[arg-type]  # kinds come from the parser
-    return [*links, *_related_links(index)]
-
-
-def _related_links(index: Index) -> Iterator[WrittenLink]:
     for path, front, text in front_matter_of(index, RELATED):
         lines = text.split("\n")
         start = next((at for at, line in enumerate(lines) if line.strip().casefold().startswith(RELATED)), len(lines))
         for entry in islice(dict.fromkeys(entries(related_in(front))), MOST_ENTRIES):
-            target, _, fragment = plain_entry(entry).partition("#")
+            # Without Obsidian's brackets and link text.
+            named = entry.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
+            target, _, fragment = named.partition("#")
             if (target or fragment) and not _EXTERNAL.match(target):
                 line = next((at + 1 for at in range(start, len(lines)) if entry in lines[at]), None)
-                yield WrittenLink(path, target.strip(), fragment.strip(), entry, line, "related")
+                links.append(WrittenLink(path, target.strip(), fragment.strip(), entry, line, "related"))
+    return links
 
 
 def related_in(front: Mapping[str, Any]) -> Any:
@@ -327,11 +322,6 @@ def entries(value: Any) -> Iterator[str]:
             yield from entries(item)
     elif isinstance(value, str | int | float) and not isinstance(value, bool) and (text := str(value).strip()):
         yield text
-
-
-def plain_entry(entry: str) -> str:
-    """Return the target of an entry of `related`, without Obsidian's brackets and link text."""
-    return entry.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
 
 
 def _joined(
@@ -362,8 +352,7 @@ class _Crossing:
     def __init__(self, bases: Mapping[str, BaseLinks], git_root: Path | None) -> None:
         self._bases, self._git_root = bases, git_root
         self._by_name = {folded(name): links for links in bases.values() for name in (links.base.id, *links.base.names)}
-        self._real: dict[str, str] = {}
-        """Folder as written in a link → real path."""
+        self._real_path = cache(_real_path)
 
     def named(self, source: Node, link: WrittenLink) -> Edge | None:
         """Resolve `id@path`; None if the link is something else."""
@@ -386,13 +375,12 @@ class _Crossing:
                         return Edge(source, link, (other.base.id, path), "path")
         return None
 
-    def _real_path(self, folder: str) -> str:
-        if folder not in self._real:
-            try:
-                self._real[folder] = os.path.realpath(folder).replace(os.sep, "/")
-            except (OSError, ValueError):  # not a possible file name
-                self._real[folder] = folder
-        return self._real[folder]
+
+def _real_path(folder: str) -> str:
+    try:
+        return os.path.realpath(folder).replace(os.sep, "/")
+    except (OSError, ValueError):  # not a possible file name
+        return folder
 
 
 def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iterator[str]:
@@ -473,8 +461,7 @@ class Faults:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._sites: dict[str, SiteSettings | None] = {}
-        self._attachments: dict[str, dict[str, list[str]]] = {}
-        """Base → folded file name → paths."""
+        self._files = cache(files_by_name)
 
     def verdict(self, edge: Edge) -> tuple[Status, str]:
         """Return the kind of a link's target, and why or where if it is no document."""
@@ -511,17 +498,12 @@ class Faults:
             return found
         if edge.link.path.endswith(".rst") and edge.link.fragment and _LABEL.fullmatch(edge.link.target):
             return "outside", "it may be a label of another project"
-        if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
-            return "file", attached
+        if edge.link.kind not in PATH_KINDS:
+            end = folded(edge.link.target)
+            for path in self._files(home.path).get(end.rpartition("/")[2], ())[:MOST_SAME]:
+                if f"/{folded(path)}".endswith(f"/{end}"):
+                    return "file", path
         return "broken", "no such document or file"
-
-    def _attachment(self, base: Base, target: str) -> str | None:
-        """Find a file by the end of its path."""
-        if base.id not in self._attachments:
-            self._attachments[base.id] = files_by_name(base.path)
-        end = folded(target)
-        same_name = self._attachments[base.id].get(end.rpartition("/")[2], ())[:MOST_SAME]
-        return next((path for path in same_name if f"/{folded(path)}".endswith(f"/{end}")), None)
 
 
 def _existing(base: Base, path: str) -> str | None:

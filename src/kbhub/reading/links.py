@@ -156,7 +156,10 @@ class PathTable:
             return Resolution(source, "itself")
         for place in places(source, target, kind):
             if (path := self.at(place, folders=kind in PATH_KINDS or target.endswith("/"))) is not None:
-                return Resolution(path, "path", self._same_named(source, target, path, kind))
+                # A bare name may mean others too, if only the folder decided; at the root it is the whole path.
+                bare = kind not in PATH_KINDS and "/" not in target and "/" in path
+                same = self._nearest(source, self._ending_in(target)) if bare else ()
+                return Resolution(path, "path", tuple(other for other in same if other != path)[:MOST_OTHERS])
         if not target.startswith(("/", "./", "../")):
             if found_by_file := self._nearest(source, self._ending_in(target)):
                 return Resolution(found_by_file[0], "name", found_by_file[1:])
@@ -177,7 +180,8 @@ class PathTable:
         """
         folder = place.endswith("/") or not place
         place = place.rstrip("/")
-        forms = () if folder else (*markdown_paths(place), *_pages(place))
+        page = markdown_paths(place.removesuffix(PAGE))[1:] if place.endswith(PAGE) else ()
+        forms = () if folder else (*markdown_paths(place), *page)
         for form in forms:
             if form in self.paths:
                 return form
@@ -194,12 +198,6 @@ class PathTable:
         same_end = self._by_end.get(_end(end, 2), ())[:MOST_NAMED]
         return [path for path in same_end if f"/{folded(stem(path))}".endswith(f"/{end}")]
 
-    def _same_named(self, source: str, target: str, found: str, kind: LinkKind) -> tuple[str, ...]:
-        """Return the other documents that a bare name could mean, if only the folder decided."""
-        if kind in PATH_KINDS or "/" in target or "/" not in found:  # at the root, the name is the whole path
-            return ()
-        return tuple(path for path in self._nearest(source, self._ending_in(target)) if path != found)[:MOST_OTHERS]
-
     def _nearest(self, source: str, paths: Iterable[str]) -> tuple[str, ...]:
         """Sort documents: in the same folder, below it, then by length of path."""
         folder = posixpath.dirname(source)
@@ -209,11 +207,6 @@ class PathTable:
             return posixpath.dirname(path) != folder, not path.startswith(below), _length(path)
 
         return tuple(sorted(dict.fromkeys(islice(paths, MOST_NAMED)), key=distance)[: MOST_OTHERS + 1])
-
-
-def _pages(place: str) -> tuple[str, ...]:
-    """Return the Markdown files of which a site makes a page."""
-    return markdown_paths(place.removesuffix(PAGE))[1:] if place.endswith(PAGE) else ()
 
 
 def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:

@@ -16,7 +16,7 @@ from kbhub.documents.walk import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.engine import DocumentRow, Index
+from kbhub.index.engine import DocumentRow
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
@@ -33,11 +33,11 @@ def status(hub: Hub) -> Status:
     """Return the status of a workspace: its bases and problems."""
     config, discovery = hub.config(), hub.discovery()
     problems = list(discovery.problems)
+    name = "none: keyword search only"
     try:
-        embedder = hub.embedder()
-        name = embedder.name if embedder else "none: keyword search only"
+        if embedder := hub.embedder():
+            name = embedder.name
     except EmbedderError as error:
-        name = "none: keyword search only"
         problems.append(Problem(subject="embedder.model", message=str(error)))
     return Status(
         version=__version__,
@@ -63,10 +63,8 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
             problems += [Problem(subject=path, message=message) for path, message in index.problems()]
             synced = index.meta("synced")
             index_bytes = 0 if base.engine else index.path.stat().st_size
-    except FileNotFoundError:  # it has just been set aside
-        return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
-    except IndexUnavailable as error:
-        if error.reason != NOT_THERE and not failure:
+    except (FileNotFoundError, IndexUnavailable) as error:  # no file: it has just been moved aside
+        if isinstance(error, IndexUnavailable) and error.reason != NOT_THERE and not failure:
             problems.append(Problem(subject=base.id, message=str(error)))
         return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
     return BaseStatus(
@@ -141,7 +139,11 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
     with ExitStack() as stack:
         for base in bases:
             try:
-                rows[base.id] = _rows(base, hub.index(base), stack)
+                if not is_directory(base.path):
+                    raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+                index = hub.index(base)
+                stack.enter_context(index.snapshot())
+                rows[base.id] = sorted(index.documents_by_docid(""), key=lambda row: row.path)  # "" matches all
             except (BaseUnavailable, IndexUnavailable) as error:
                 skipped[base.id] = Skipped(base=base.id, reason=str(error))
     short = short_docids(row.docid for every in rows.values() for row in every)
@@ -150,10 +152,23 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
     for chosen, path in meanings:
         if documents := [(base, row) for base in chosen for row in _matching(rows.get(base.id, ()), path)]:
             break
-    return Documents(
-        documents=tuple(_listed(base, row, short[row.docid], bases, everywhere) for base, row in documents),
-        skipped=tuple(skipped[base.id] for base in (chosen if documents else meanings[0][0]) if base.id in skipped),
-    )
+    listed = [
+        Listed(
+            ref=ref_of(base, row.path, bases),
+            docid=short[row.docid],
+            base=base.id,
+            path=row.path,
+            title=row.title,
+            date=date_of(row),
+            tags=row.tags,
+            kind=row.kind,
+            size=row.size,
+            contexts=matching(base.contexts, everywhere, row.path),
+        )
+        for base, row in documents
+    ]
+    lacking = [skipped[base.id] for base in (chosen if documents else meanings[0][0]) if base.id in skipped]
+    return Documents(documents=tuple(listed), skipped=tuple(lacking))
 
 
 def short_docids(docids: Iterable[str]) -> dict[str, str]:
@@ -203,34 +218,12 @@ def _contained(path: str) -> str:
     return plain(path)
 
 
-def _rows(base: Base, index: Index, stack: ExitStack) -> list[DocumentRow]:
-    if not is_directory(base.path):
-        raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
-    stack.enter_context(index.snapshot())
-    return sorted(index.documents_by_docid(""), key=lambda row: row.path)  # the empty prefix matches all
-
-
 def _matching(rows: Sequence[DocumentRow], path: str) -> list[DocumentRow]:
     exact = [row for row in rows if covers(path, row.path)]
     if exact or _WILD.isdisjoint(path):
         return exact
     rules = parse_rules((path,), "the pattern")
     return [row for row in rows if any(rule.matches(row.path, directory=False) for rule in rules)]
-
-
-def _listed(base: Base, row: DocumentRow, docid: str, bases: Sequence[Base], everywhere: dict[str, str]) -> Listed:
-    return Listed(
-        ref=ref_of(base, row.path, bases),
-        docid=docid,
-        base=base.id,
-        path=row.path,
-        title=row.title,
-        date=date_of(row),
-        tags=row.tags,
-        kind=row.kind,
-        size=row.size,
-        contexts=matching(base.contexts, everywhere, row.path),
-    )
 
 
 def date_of(row: DocumentRow) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.catalogue import chunk_vectors
-from kbhub.index.engine import Index
 from kbhub.types import Base
 from kbhub.values import struct
 
@@ -43,30 +43,19 @@ class Means:
 def means_in(hub: Hub, base: Base) -> Means | None:
     """Compute the mean vectors of a base's documents; None if its index cannot be read."""
     index = hub.index(base)
-    try:
-        with index.snapshot():
-            return _means_of(index)
-    except IndexUnavailable:
-        return None
-
-
-def _means_of(index: Index) -> Means:
-    """Compute them within the snapshot, where vectors of a wrong length are damage of the index."""
-    rows_found, fingerprint = chunk_vectors(index), index.meta("embedder")
-    paths = list(dict.fromkeys(path for path, _ in rows_found))
-    if not rows_found:
-        return Means(fingerprint, {}, np.zeros((0, 0), np.float16))
-    starts, before = [], None
-    for row, (path, _) in enumerate(rows_found):
-        if path != before:
-            starts.append(row)
-            before = path
-    stored = np.frombuffer(b"".join(blob for _, blob in rows_found), np.int8).reshape(len(rows_found), -1)
-    unit = stored.astype(np.float32)
-    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)
-    means = np.add.reduceat(unit, starts, axis=0)
-    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return Means(fingerprint, {path: row for row, path in enumerate(paths)}, means.astype(np.float16))
+    with suppress(IndexUnavailable), index.snapshot():  # in which vectors of a wrong length are damage of the index
+        found, fingerprint = chunk_vectors(index), index.meta("embedder")
+        if not found:
+            return Means(fingerprint, {}, np.zeros((0, 0), np.float16))
+        starts = [row for row, (path, _) in enumerate(found) if row == 0 or path != found[row - 1][0]]
+        stored = np.frombuffer(b"".join(blob for _, blob in found), np.int8).reshape(len(found), -1)
+        unit = stored.astype(np.float32)
+        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)
+        means = np.add.reduceat(unit, starts, axis=0)
+        means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        paths = dict.fromkeys(path for path, _ in found)
+        return Means(fingerprint, {path: row for row, path in enumerate(paths)}, means.astype(np.float16))
+    return None
 
 
 def nearest_documents(means: Means, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:

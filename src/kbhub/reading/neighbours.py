@@ -268,15 +268,12 @@ def tags(
 
 def _all_tags(table: TagTable[Node], most: int | None) -> Tags:
     keys = table.tree()
-    if most is not None and len(keys) > most:
-        # The most frequent at any level; a tag is at least as frequent as those below it, so parents are included.
-        frequent = set(sorted(keys, key=lambda key: (-len(table.having[key]), key.count("/"), key))[:most])
-        shown = [key for key in keys if key in frequent]
-    else:
-        shown = keys
+    # The most frequent at any level; a tag is at least as frequent as those below it, so parents are included.
+    frequent = set(sorted(keys, key=lambda key: (-len(table.having[key]), key.count("/"), key))[:most])
     counted = (
         TagCount(tag=table.form(key), count=len(table.having[key]), own=table.own[key], depth=key.count("/"))
-        for key in shown
+        for key in keys
+        if key in frequent
     )
     return Tags(tags=tuple(counted), tagged=table.size, total=len(keys))
 
@@ -290,9 +287,20 @@ def _documents(graph: Graph, table: TagTable[Node], names: Sequence[str], hops: 
     joined = sorted((steps[node] for node in _in_order(graph, steps)), key=lambda step: step.hop)
     documents: list[tuple[Node, Hop | None]] = [(node, None) for node in tagged]
     documents += [(step.node, step) for step in joined]
+    listed = [
+        TaggedDocument(
+            **_named(graph, node),
+            kind=graph.document(node).kind,
+            tags=graph.document(node).tags,
+            hop=step.hop if step else 0,
+            via=graph.ref(step.via) if step else None,
+            edge=step.kind if step else None,
+        )
+        for node, step in documents[:most]
+    ]
     return Tags(
         names=tuple(names),
-        documents=tuple(_document(graph, node, step) for node, step in documents[:most]),
+        documents=tuple(listed),
         tagged=len(tagged),
         total=len(documents),
         unknown={name: _like(table, name) for name, tag_keys in keys.items() if not tag_keys},
@@ -303,18 +311,6 @@ def _in_order(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
     """Sort documents by base, the project base first, then by path."""
     order = {name: number for number, name in enumerate(graph.bases)}
     return sorted(nodes, key=lambda node: (order[node[0]], node[1]))
-
-
-def _document(graph: Graph, node: Node, step: Hop | None) -> TaggedDocument:
-    row = graph.document(node)
-    return TaggedDocument(
-        **_named(graph, node),
-        kind=row.kind,
-        tags=row.tags,
-        hop=step.hop if step else 0,
-        via=graph.ref(step.via) if step else None,
-        edge=step.kind if step else None,
-    )
 
 
 def _like(table: TagTable[Node], name: str) -> tuple[str, ...]:

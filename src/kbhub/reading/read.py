@@ -98,7 +98,9 @@ class Library:
         """Read documents or parts of them; see `read`."""
         refs = refs if isinstance(refs, str) else tuple(refs)
         with self._resolver.opened():
-            entries = self._wanted(refs)
+            parts = (part for text in _listed(refs) for part in self._split(text))
+            texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
+            entries = list(dict.fromkeys(entry for text in texts for entry in self._expanded(text)))
             start = offset_of(options.cursor, refs) if options.cursor else 0
             readings: list[Reading] = []
             unread: list[Unread] = []
@@ -115,7 +117,9 @@ class Library:
                     left -= len(entry.ref) + len(str(error))
                     continue
                 readings.append(reading)
-                left -= _cost(reading, options)
+                text = "".join((reading.text, reading.ref, reading.title, *reading.contexts))
+                numbered = reading.end_line - reading.start_line + 1 if options.line_numbers else 0
+                left -= len(text.encode("utf-8", "replace")) + NUMBER_BYTES * numbered + FRAME_BYTES
             else:
                 number = len(entries)
         return ReadResult(
@@ -124,12 +128,6 @@ class Library:
             total=len(entries),
             cursor=make_cursor(refs, number) if number < len(entries) else None,
         )
-
-    def _wanted(self, refs: str | Sequence[str]) -> list[_Wanted]:
-        """Return what to read, in order and without duplicates."""
-        parts = [part for text in _listed(refs) for part in self._split(text)]
-        texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
-        return list(dict.fromkeys(entry for text in texts for entry in self._expanded(text)))
 
     def _split(self, refs: str) -> list[str]:
         """Split a string at its commas, unless a document has them in its name."""
@@ -256,12 +254,6 @@ def lines_of(document: Document, reference: ParsedRef, name: str) -> tuple[int, 
     return reference.start, min(last, reference.start + (reference.count or last) - 1)
 
 
-def _cost(reading: Reading, options: ReadOptions) -> int:
-    numbers = NUMBER_BYTES * (reading.end_line - reading.start_line + 1) if options.line_numbers else 0
-    text = "".join((reading.text, reading.ref, reading.title, *reading.contexts))
-    return len(text.encode("utf-8", "replace")) + numbers + FRAME_BYTES
-
-
 COMMITS = 10
 
 
@@ -297,7 +289,11 @@ def open_whole(hub: Hub, ref: str) -> Whole:
         with resolver.opened():
             reference, place = resolver.one(ref)
             opened = resolver.open(place, ref)
-            row, reason = _indexed(hub, place.base, place.path)
+            index, row, reason = hub.index(place.base), None, ""
+            with suppress(IndexUnavailable), index.snapshot():
+                if known := index.document(place.path):
+                    reason = outdated(index, [known], hub.options.clock())[0].get(known.id, "")
+                    row = known
             return Whole(
                 ref=resolver.ref(place),
                 docid=resolver.docid(place),
@@ -316,15 +312,6 @@ def open_whole(hub: Hub, ref: str) -> Whole:
 def commits(whole: Whole) -> list[Commit]:
     """Return the last commits that changed a document."""
     return [] if whole.base.engine else history(whole.base, whole.path, COMMITS)
-
-
-def _indexed(hub: Hub, base: Base, path: str) -> tuple[DocumentRow | None, str]:
-    """Return a document as the index has it, and why it may no longer hold."""
-    index = hub.index(base)
-    with suppress(IndexUnavailable), index.snapshot():
-        row = index.document(path)
-        return row, outdated(index, [row], hub.options.clock())[0].get(row.id, "") if row else ""
-    return None, ""
 
 
 def _asked(document: Document, reference: ParsedRef, ref: str) -> tuple[int, int] | None:

@@ -154,7 +154,11 @@ class Resolver:
         """
         for meaning in references.parse_reference(ref):
             if references.is_pattern(meaning.target):
-                for bases, pattern in (*self._groups(meaning.target), *self._others(meaning.target)):
+                # Outside any base, it may be relative to the shell's directory, or BASE/PATH.
+                below = references.below_base(meaning.target, self.bases)
+                outside = [*self._typed(meaning.target), *([below] if below else [])]
+                groups = [*self._groups(meaning.target), *(([base], path) for base, path in outside)]
+                for bases, pattern in groups:
                     if places := [place for base in bases for place in self._match(base, pattern)]:
                         return meaning, places
         return None
@@ -228,8 +232,7 @@ class Resolver:
 
     def _as_typed(self, target: str) -> ResolvedDocument | None:
         """Find the document for a path relative to the shell's working directory."""
-        typed = self._typed(target)
-        return next((place for base, path in typed for place in self._in_base(base, path)), None)
+        return next((place for base, path in self._typed(target) for place in self._in_base(base, path)), None)
 
     def _below_base(self, target: str) -> ResolvedDocument | None:
         """Find the document that BASE/PATH or BASE/TITLE names."""
@@ -250,12 +253,6 @@ class Resolver:
 
     def _typed(self, target: str) -> list[tuple[Base, str]]:
         return typed_into(self._hub.options.typed_in, target, self.bases)
-
-    def _others(self, target: str) -> Iterator[tuple[list[Base], str]]:
-        """Yield what a path outside any base may mean: relative to the shell's directory, or BASE/PATH."""
-        below = references.below_base(target, self.bases)
-        for base, path in (*self._typed(target), *([below] if below else [])):
-            yield [base], path
 
     def _first(
         self, target: str, look: Callable[[Base, str], list[ResolvedDocument]], what: str

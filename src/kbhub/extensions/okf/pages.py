@@ -21,7 +21,7 @@ from kbhub.documents.edits import Text
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, parse_document, scan_blocks
-from kbhub.editing.documents import append, front_end
+from kbhub.editing.documents import append
 from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, front_matter_fault
 from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
@@ -369,7 +369,7 @@ def _nearest(hub: Hub, place: Location, name: str) -> Location | None:
 def logged(text: Text, day: str, entry: str) -> Text:
     """Add an entry to a log, below the heading of its day; the newest day and entry come first."""
     newline, bare = text.newline, text.bare
-    headings = scan_blocks(bare, front_end(text), 0).headings
+    headings = scan_blocks(bare, text.front.end, 0).headings
     below = next((one for one in headings if re.fullmatch(r"\d{4}-\d\d-\d\d", one.text) and one.text <= day), None)
     if below is None:
         lead = [newline] * (1 + (not text.ends_with_newline)) if text.lines else []
