@@ -188,20 +188,19 @@ def read_html(path: str, data: bytes) -> Document:
 
 def _convert(html: str) -> _Page:
     source = plain_tags(html)
-    page = _Page(len(source) + ROOM)
-    page.read(source)
-    if page.dropping or not page.writer.lines:
-        # A navigation that is never closed holds the rest of the text; a page may be nothing else.
-        whole = _Page(len(source) + ROOM, keeps_navigation=True)
-        whole.read(source)
-        return whole
+    # A navigation that is never closed holds the rest of the text; a page may be nothing else.
+    for keeps_navigation in (False, True):
+        page = _Page(len(source) + ROOM, keeps_navigation=keeps_navigation)
+        page.read(source)
+        if not page.dropping and page.writer.lines:
+            break
     return page
 
 
 class _Page(HTMLParser):
     """A page being converted; indentation and repeated cells may add `room` characters."""
 
-    def __init__(self, room: int, *, keeps_navigation: bool = False) -> None:
+    def __init__(self, room: int, *, keeps_navigation: bool) -> None:
         super().__init__(convert_charrefs=True)
         self.writer = MarkdownWriter(room)
         self.inline = Inline()

@@ -50,22 +50,28 @@ def read_mail(path: str, data: bytes) -> Document:
     """
     reading = _Mail()
     try:
-        message, cut = _parsed(data)
-        if message is None:
-            return plain_document(
-                path, data, "It has too many parts within each other, so it is indexed as plain text."
-            )
+        whole = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if whole.count(b"\n--") > BOUNDARIES or len(_NESTING.findall(whole)) > NESTED_PARTS:
+            fault = "It has too many parts within each other, so it is indexed as plain text."
+            return plain_document(path, data, fault)
+        if whole.startswith(b"From "):  # a line of a mailbox
+            whole = whole.partition(b"\n")[2]
+        short = _LONG_HEADER.sub(_shortened, whole)
+        message = email.message_from_bytes(short, policy=email.policy.default)
+        assert isinstance(message, EmailMessage)
         if not message.keys():
             return plain_document(path, data, "It has no headers of a mail, so it is indexed as plain text.")
         reading.take(message)
-        if cut:
+        if len(short) < len(whole):
             reading.problems.append(f"A header is longer than {CONTENT_CHARACTERS} characters; its end is left out.")
     except Exception as error:  # noqa: BLE001 - the library raises anything for a broken mail, which must not stop others
         what = f"{type(error).__name__}: {error}"[:200]
         return plain_document(path, data, f"It is no mail that can be read ({what}), so it is indexed as plain text.")
     values = {key: text for key in _SHOWN if (text := _header(message, key))}
-    if day := _date(message):
-        values["date"] = day
+    with suppress(ValueError, TypeError, OverflowError, IndexError):
+        when: datetime = parsedate_to_datetime(_header(message, "date"))
+        moment = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+        values["date"] = moment.isoformat(timespec="seconds")
     if reading.attachments:
         reading.blocks.append("\n".join(["Attachments:", "", *(f"- {name}" for name in reading.attachments)]))
     return document_of_markdown(
@@ -87,19 +93,6 @@ def read_mailbox(path: str, data: bytes) -> Document:
     problems = dict.fromkeys(problem for one in read for problem in one.problems)
     text = "\n\n".join("\n".join((f"# {one.title}", "", *one.lines)) for one in read)
     return document_of_markdown(path, text, title=file_title(PurePosixPath(path)), problems=tuple(problems))
-
-
-def _parsed(data: bytes) -> tuple[EmailMessage | None, bool]:
-    """Parse a mail; None if it has too many parts, or is nested too deeply. Also return whether a header was cut."""
-    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if data.count(b"\n--") > BOUNDARIES or len(_NESTING.findall(data)) > NESTED_PARTS:
-        return None, False
-    if data.startswith(b"From "):  # a line of a mailbox
-        data = data.partition(b"\n")[2]
-    short = _LONG_HEADER.sub(_shortened, data)
-    message = email.message_from_bytes(short, policy=email.policy.default)
-    assert isinstance(message, EmailMessage)
-    return message, len(short) < len(data)
 
 
 def _shortened(match: re.Match[bytes]) -> bytes:
@@ -133,9 +126,8 @@ class _Mail:
                 pending += [(_chosen(messages), level)] if messages else []
             elif part.get_content_maintype() == "message" and messages:
                 about = [f"{key}: {text}" for key in _SHOWN if (text := _header(messages[0], key))]
-                self.blocks.append(
-                    f"{'#' * min(level + 1, 6)} {_header(messages[0], 'subject') or 'Forwarded message'}"
-                )
+                subject = _header(messages[0], "subject") or "Forwarded message"
+                self.blocks.append(f"{'#' * min(level + 1, 6)} {subject}")
                 self.blocks += ["\n".join(about)] if about else []
                 pending += ((child, level + 1) for child in reversed(messages))
             elif messages:
@@ -190,12 +182,4 @@ def _header(message: Message, name: str) -> str:
     """Return a header on one line; "" if there is none or it cannot be read."""
     with suppress(Exception):  # the library raises anything for a broken header, which counts as none
         return " ".join(storable(str(message[name] or "")).split())[:HEADER_CHARACTERS]
-    return ""
-
-
-def _date(message: Message) -> str:
-    """Return the date of a mail in UTC, as ISO 8601; "" if it cannot be read."""
-    with suppress(ValueError, TypeError, OverflowError, IndexError):
-        when: datetime = parsedate_to_datetime(_header(message, "date"))
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC).isoformat(timespec="seconds")
     return ""

@@ -189,10 +189,6 @@ class _Node:
     cards: list[_Node] = field(default_factory=list)
     groups: list[_Node] = field(default_factory=list)
 
-    def place(self) -> tuple[float, float]:
-        """Return where it comes in reading order: by its top, then by its left side."""
-        return self.top, self.left
-
     def holds(self, other: _Node) -> bool:
         """Return whether the middle of another node lies within it."""
         across, down = other.left + other.width / 2, other.top + other.height / 2
@@ -252,7 +248,7 @@ def _node(entry: dict[str, Any]) -> _Node | None:
 
 def _cards(nodes: Sequence[_Node]) -> Iterator[str]:
     """Yield the texts of all cards in reading order, below the headings of their groups."""
-    ordered = sorted(nodes, key=_Node.place)
+    ordered = sorted(nodes, key=lambda node: (node.top, node.left))
     groups = [node for node in ordered if node.kind == "group"]
     holders = sorted(groups[:MAX_GROUPS], key=_Node.area)
     root = _Node("canvas", "", "", 0, 0, 0, 0)

@@ -73,23 +73,17 @@ def read_pptx(path: str, data: bytes) -> Document:
         name = " ".join(shape.text_frame.text.split()) if shape is not None else ""
         first = first or name
         heading = f"Slide {number}: {name}" if name else f"Slide {number}"
-        lines = _slide(slide, shape)
+        lines: list[str] = []
+        for other in _shapes(slide.shapes, 0):
+            if shape is None or other.shape_id != shape.shape_id:
+                block = list(_shape(other))
+                lines += ["", *block] if block and lines else block
+        notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+        if notes is not None and (text := list(_paragraphs(notes))):
+            lines += [*([""] if lines else []), "Notes:", "", *text]
         if name or lines:
-            parts.append(Part(heading, f"## {heading}", lines))
+            parts.append(Part(heading, f"## {heading}", tuple(lines)))
     return document_of_parts(path, title or first or PurePosixPath(path).stem, parts, values)
-
-
-def _slide(slide: Any, title: Any) -> tuple[str, ...]:
-    """Return the lines of a slide without its title, then its notes."""
-    lines: list[str] = []
-    for shape in _shapes(slide.shapes, 0):
-        if title is None or shape.shape_id != title.shape_id:
-            block = list(_shape(shape))
-            lines += ["", *block] if block and lines else block
-    notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
-    if notes is not None and (text := list(_paragraphs(notes))):
-        lines += [*([""] if lines else []), "Notes:", "", *text]
-    return tuple(lines)
 
 
 def _shapes(shapes: Iterable[Any], depth: int) -> Iterator[Any]:
@@ -110,8 +104,9 @@ def _shape(shape: Any) -> Iterator[str]:
         )
     elif getattr(shape, "has_chart", False) and shape.chart.has_title:
         yield from _paragraphs(shape.chart.chart_title.text_frame)
-    elif text := _description(shape):
-        yield text
+    else:  # the alternative text of a picture
+        found = shape._element.xpath(".//p:cNvPr/@descr")[:1]
+        yield from filter(None, (escaped(_line(str(text))) for text in found))
 
 
 def _paragraphs(frame: Any) -> Iterator[str]:
@@ -125,12 +120,6 @@ def _paragraphs(frame: Any) -> Iterator[str]:
 def _line(text: str) -> str:
     """Return a text on one line; pptx has a vertical tab for a line break."""
     return " ".join(text.split())
-
-
-def _description(shape: Any) -> str:
-    """Return the alternative text of a picture; empty if there is none."""
-    found = shape._element.xpath(".//p:cNvPr/@descr")
-    return escaped(_line(str(found[0]))) if found else ""
 
 
 ROWS, COLUMNS = 50_000, 200

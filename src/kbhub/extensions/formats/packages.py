@@ -136,7 +136,10 @@ def read_epub(path: str, data: bytes) -> Document:
     with open_package(data) as package:
         if "META-INF/encryption.xml" in package.namelist() and b"xhtml" in package.read("META-INF/encryption.xml"):
             raise ValueError("it is encrypted")
-        root = _package_file(package)
+        files = (one for one in tree_of(package.read(CONTAINER)).iter() if local_name(one) == "rootfile")
+        root = next(filter(None, (one.get("full-path") for one in files)), None)
+        if root is None:
+            raise ValueError("it names no package file")
         title, values = metadata_of(package, root)
         chapters, missing = _chapters(package, root)
     names = ", ".join(name[:NAME_CHARACTERS] for name in missing[:5])
@@ -144,13 +147,6 @@ def read_epub(path: str, data: bytes) -> Document:
     return document_of_markdown(
         path, "\n\n".join(chapters), title=title, front_matter=values, shown=tuple(values), problems=problems
     )
-
-
-def _package_file(package: ZipFile) -> str:
-    for element in tree_of(package.read(CONTAINER)).iter():
-        if local_name(element) == "rootfile" and (name := element.get("full-path")):
-            return name
-    raise ValueError("it names no package file")
 
 
 def _chapters(package: ZipFile, root: str) -> tuple[list[str], list[str]]:
@@ -324,13 +320,21 @@ class _Html:
             return " " * (min(int(count), MOST_SPACES) if count.isdecimal() and len(count) < 10 else 1)
         if name in ("tab", "line-break"):
             return " " if name == "tab" else "<br>"
-        if name == "note":
-            return self._note(element)
+        if name == "note":  # a footnote or endnote, of which only the mark stays here
+            body = next((part for part in element if local_name(part) == "note-body"), None)
+            self._notes.append("")
+            number = len(self._notes)
+            self._notes[-1] = self._block(body) if body is not None else ""
+            return f"[{number}]"
         if name == "annotation":
-            self._comments.append(self._comment(element))
+            author = next((part.text for part in element if local_name(part) == "creator" and part.text), "")
+            begun = f"<p>{escape(author)}: " if author else "<p>"
+            self._comments.append(self._block(element).replace("<p>", begun, 1))
             return ""
-        if name in ("frame", "custom-shape", "text-box", "g"):
-            self._later.append(self._shape(element))
+        if name in ("frame", "custom-shape", "text-box", "g"):  # its text, and the description of a picture
+            texts = [part.text for part in element if local_name(part) in ("title", "desc") and part.text]
+            shown = f"<p>{escape(' '.join(' '.join(texts).split()))}</p>" if texts else ""
+            self._later.append(shown + self._block(element))
             return ""
         if name in _SKIPPED or name in ("ruby-text", "annotation-end"):
             return ""
@@ -341,24 +345,6 @@ class _Html:
         for tag in tags:
             text = f"<{tag}>{text}</{tag}>"
         return text
-
-    def _note(self, element: Element) -> str:
-        """Put a footnote or endnote aside; return its mark."""
-        body = next((part for part in element if local_name(part) == "note-body"), None)
-        self._notes.append("")
-        number = len(self._notes)
-        self._notes[-1] = self._block(body) if body is not None else ""
-        return f"[{number}]"
-
-    def _comment(self, element: Element) -> str:
-        author = next((part.text for part in element if local_name(part) == "creator" and part.text), "")
-        return self._block(element).replace("<p>", f"<p>{escape(author)}: " if author else "<p>", 1)
-
-    def _shape(self, element: Element) -> str:
-        """Return the text in a shape or text box, and the description of a picture."""
-        texts = [part.text for part in element if local_name(part) in ("title", "desc") and part.text]
-        shown = f"<p>{escape(' '.join(' '.join(texts).split()))}</p>" if texts else ""
-        return shown + self._block(element)
 
     def _list(self, element: Element, lists: tuple[str, int]) -> str:
         style, depth = _attribute(element, "style-name") or lists[0], lists[1] + 1

@@ -82,7 +82,7 @@ class _Reading:
     characters: int = 0
 
     def page(self, page: PageObject) -> tuple[str, ...]:
-        """Extract the lines of a page."""
+        """Extract the lines of a page, with single blank ones between and none at its ends."""
         ends = min(self.ends, time.monotonic() + PAGE_SECONDS)
 
         def check(*_: object) -> None:
@@ -94,7 +94,14 @@ class _Reading:
         self.characters += len(text)
         if self.characters > PDF_CHARACTERS:
             raise _TooLongError
-        return _lines(text)
+        lines: list[str] = []
+        for line in text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd").split("\n"):
+            line = " ".join(line.split())
+            if line or (lines and lines[-1]):
+                lines += textwrap.wrap(line, LINE_CHARACTERS, break_on_hyphens=False) if line else [""]
+        while lines and not lines[-1]:
+            lines.pop()
+        return tuple(lines)
 
 
 def read_pdf(path: str, data: bytes) -> Document:
@@ -110,16 +117,13 @@ def read_pdf(path: str, data: bytes) -> Document:
             return unreadable(path, "It is encrypted in a way that needs the library `cryptography`.")
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and must not stop the others
             return unreadable(path, f"It is no PDF that can be read ({_plain(error)[:200].rstrip('.')}).")
-        return _read(path, reader, count)
-
-
-def _read(path: str, reader: PdfReader, count: int) -> Document:
-    parts, problems = _pages(_Reading(reader), count)
-    if not parts and not problems:
-        problems = [f"None of its {count} pages has text; a scan can be searched after OCR (for example by ocrmypdf)."]
-    title, values = _metadata(reader)
-    values["pages"] = count
-    return document_of_parts(path, title or PurePosixPath(path).stem, parts, values, problems=problems)
+        parts, problems = _pages(_Reading(reader), count)
+        if not parts and not problems:
+            scanned = "a scan can be searched after OCR (for example by ocrmypdf)"
+            problems = [f"None of its {count} pages has text; {scanned}."]
+        title, values = _metadata(reader)
+        values["pages"] = count
+        return document_of_parts(path, title or PurePosixPath(path).stem, parts, values, problems=problems)
 
 
 def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:
@@ -149,18 +153,6 @@ def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         problems.append(f"Pages that cannot be read are left out: {', '.join(map(str, bad[:5]))}{more}.")
     return parts, problems
-
-
-def _lines(text: str) -> tuple[str, ...]:
-    """Lines of a page, with single blank ones between and none at its ends."""
-    lines: list[str] = []
-    for line in text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd").split("\n"):
-        line = " ".join(line.split())
-        if line or (lines and lines[-1]):
-            lines += textwrap.wrap(line, LINE_CHARACTERS, break_on_hyphens=False) if line else [""]
-    while lines and not lines[-1]:
-        lines.pop()
-    return tuple(lines)
 
 
 def _metadata(reader: PdfReader) -> tuple[str, dict[str, Any]]:

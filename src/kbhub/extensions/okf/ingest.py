@@ -189,8 +189,16 @@ class _Intake:
         if digest in cited.values():
             self._keep(kept, data)  # it may have been deleted
             return done
-        document = self._document(kept, data)
-        related = {path: title for path, title in self._related(document) if path not in cited}
+        document, _ = read_source(self.base, kept, io.BytesIO(data), len(data), self.parser)
+        whole = "\n".join(document.lines)
+        if not whole.strip():
+            raise KbhubError(document.problems[0] if document.problems else "it has no text")
+        if not self.secret:
+            refuse_secrets("It", whole)
+        words = re.sub(r"[^\w.]+", " ", " ".join((document.title, *document.lines[document.body :][:WEIGHED])))
+        near, least = similar(self.hub, self.base, words, f"-path:{SOURCES}") or (), least_similarity(self.hub)
+        found = (hit for hit, cosine in near if cosine >= least and not hit.path.endswith(RESERVED))
+        related = {hit.path: hit.title for hit in found if hit.path not in cited}
         changes = self._keep(kept, data)
         text = _skeleton(document, kept, id_of(kept), related, self.hub.embedder())
         for page in cited or [self._free(str(PurePosixPath(kept.removeprefix(SOURCES)).with_suffix(".md")))]:
@@ -220,22 +228,6 @@ class _Intake:
         if b"\0" in data and not is_converted(kind):
             raise KbhubError("it is neither text nor of a format that kbhub reads")
         return data
-
-    def _document(self, kept: str, data: bytes) -> Document:
-        document, _ = read_source(self.base, kept, io.BytesIO(data), len(data), self.parser)
-        text = "\n".join(document.lines)
-        if not text.strip():
-            raise KbhubError(document.problems[0] if document.problems else "it has no text")
-        if not self.secret:
-            refuse_secrets("It", text)
-        return document
-
-    def _related(self, document: Document) -> Iterator[tuple[str, str]]:
-        """Yield path and title of pages on the subject of a source."""
-        words = re.sub(r"[^\w.]+", " ", " ".join((document.title, *document.lines[document.body :][:WEIGHED])))
-        for hit, cosine in similar(self.hub, self.base, words, f"-path:{SOURCES}") or ():
-            if cosine >= least_similarity(self.hub) and not hit.path.endswith(RESERVED):
-                yield hit.path, hit.title
 
     def _keep(self, kept: str, data: bytes) -> tuple[str, ...]:
         """Write a source to the base; return how its text differs from the version before, which goes to the trash."""

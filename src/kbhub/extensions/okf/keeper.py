@@ -122,11 +122,8 @@ def _files(root: Path) -> Base:
 def _path_of(root: Path, base: Base, path: str) -> str | None:
     """Return the path from the git root, or None if the file is not below it."""
     path = path.rstrip("/")
-    return (
-        (base.path / path).relative_to(root).as_posix()
-        if is_relative(path) and base.path.is_relative_to(root)
-        else None
-    )
+    below = is_relative(path) and base.path.is_relative_to(root)
+    return (base.path / path).relative_to(root).as_posix() if below else None
 
 
 @lru_cache(maxsize=64)
@@ -352,13 +349,7 @@ def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
 
 @check("contradicted", severity="warning")
 def CONTRADICTED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 - it becomes a `Check`
-    """Find memories that a newer one may replace, and sentences that a newer page says with another value."""
-    yield from _replaceable(run, material)
-    yield from _otherwise(run, material)
-
-
-def _replaceable(run: AuditRun, material: Material) -> Iterator[Found]:
-    """Find memories that a newer one may replace, unless they were confirmed since."""
+    """Find memories that a newer one may replace, unless confirmed since, and sentences with another value."""
     known = {memory.facts.id: memory for memory in all_known(run.hub)}
     for newer in known.values():
         for older in (known[name] for name in newer.facts.may_supersede if name in known):
@@ -370,6 +361,7 @@ def _replaceable(run: AuditRun, material: Material) -> Iterator[Found]:
                     f"If it does, `remember` it with `supersedes: {older.facts.id}`; if not, confirm the older one."
                 )
                 yield Found(material, older.path, message, remedy, others=(ref(run.hub, newer),))
+    yield from _otherwise(run, material)
 
 
 @struct

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -150,21 +150,15 @@ def _of_event(event: Any, *, moment: bool) -> str:
 
 
 def _is_day(value: Any) -> bool:
-    if not isinstance(value, str) or not _DAY.fullmatch(value):
-        return False
-    try:
-        date.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return isinstance(value, str) and bool(_DAY.fullmatch(value) and date.fromisoformat(value))
+    return False
 
 
 def _is_moment(value: Any) -> bool:
-    try:
-        datetime.fromisoformat(value)
-    except (ValueError, TypeError):
-        return False
-    return not _DAY.fullmatch(value)
+    with suppress(ValueError, TypeError):
+        return bool(datetime.fromisoformat(value)) and not _DAY.fullmatch(value)
+    return False
 
 
 def _of_index(path: str, lines: Sequence[str], front: FrontMatter, *, lists: bool) -> Iterator[Fault]:
@@ -320,7 +314,7 @@ def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterat
     what = f"`{place.path}`" if action == "deleted" else entry(document.title, f"/{place.path}")[2:]
     about = " ".join(str(document.front_matter.get("description") or "").split())
 
-    def listed(home: str, index: Text) -> Text:
+    def listed(home: str, index: Text) -> tuple[Text, None]:
         table, links = PathTable([place.path]), parse_document(home, index.encoded()).links
         found = ((link.line, table.resolve(home, link.target, link.kind)) for link in links)
         at = [line - 1 for line, one in found if one is not None and one.by == "path"]
@@ -328,30 +322,26 @@ def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterat
             for number in reversed([number for number in at if _BULLET.match(index.lines[number])]):
                 index = index.replaced(number, number + 1, ())
         if at or action == "deleted":
-            return index
+            return index, None
         bullets = _BULLET.findall("".join(index.lines))
         line = entry(document.title, posixpath.relpath(place.path, posixpath.dirname(home) or "."), about)
         line = (bullets[-1] if bullets else "*") + line[1:]
         with suppress(WriteRefused):
-            return append(home, index, line, str(document.front_matter.get("type")).strip()).text
-        return append(home, index, line, None).text
+            return append(home, index, line, str(document.front_matter.get("type")).strip()).text, None
+        return append(home, index, line, None).text, None
 
-    def recorded(_: str, log: Text) -> Text:
+    def recorded(_: str, log: Text) -> tuple[Text, None]:
         if action == "deleted":  # what it says of the page stays, without the link
             former = re.compile(rf"\[((?:\\.|[^\[\]\\])*)\]\({re.escape(as_destination(f'/{place.path}'))}\)")
             log = replace(log, lines=tuple(former.sub(r"\1", line) for line in log.lines))
-        return logged(log, day, f"* **{word}**: {verb} {what}.")
+        return logged(log, day, f"* **{word}**: {verb} {what}."), None
 
     for name, change in ((LOG, recorded), *([(INDEX, listed)] if action in _VERBS else [])):
         if home := _nearest(hub, place, name):
             try:
-                change_document(hub, home, partial(_applied, change, home.path))
+                change_document(hub, home, partial(change, home.path))
             except KbhubError as error:
                 yield f"{home.path} was not updated: {error}"
-
-
-def _applied(change: Callable[[str, Text], Text], home: str, old: Text) -> tuple[Text, None]:
-    return change(home, old), None
 
 
 def _nearest(hub: Hub, place: Location, name: str) -> Location | None:
