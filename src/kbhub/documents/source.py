@@ -28,17 +28,8 @@ from kbhub.documents.converted import chunk_parts, document_of_markdown, structu
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode, decoded_lines, outlined, parse_document
 from kbhub.types import Base, Chunk, Document, Heading, Kind
+from kbhub.workspace import formats
 from kbhub.workspace.child_processes import answering, end, greeting, start
-from kbhub.workspace.formats import (
-    KINDS_OF_PARTS,
-    converts,
-    file_title,
-    is_converted,
-    is_markdown,
-    kind_of,
-    reader_of,
-    scan_of,
-)
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +41,11 @@ def read_source(
 
     Without a `parser`, a process for this converted file is started.
     """
-    kind = kind_of(base, path)
+    kind = formats.kind_of(base, path)
     if kind == "session":
         return sessions.read_session(path, file, max_bytes), kind
     data = file.read(max_bytes + 1)
-    if not is_converted(kind):
+    if not formats.is_converted(kind):
         return parse_text(path, data, inline=base.inline_tags), kind
     if parser is not None:
         return parser.parse(path, kind, data), kind
@@ -64,19 +55,19 @@ def read_source(
 
 def chunks_of(document: Document, kind: Kind) -> list[Chunk]:
     """Cut a document into chunks as its kind wants it: pages, slides and turns are never joined."""
-    return chunk_parts(document) if kind in KINDS_OF_PARTS else chunk_document(document)
+    return chunk_parts(document) if kind in formats.KINDS_OF_PARTS else chunk_document(document)
 
 
 def parse_text(path: str, data: bytes, *, inline: bool = False) -> Document:
     """Parse a text file of a base, or an index's text of a converted file, Markdown; `inline` is `Base.inline_tags`."""
-    if is_markdown(path):
+    if formats.is_markdown(path):
         return parse_document(path, data, inline=inline)
-    if converts(path):
+    if formats.converts(path):
         text, problem = decode(data)
         return document_of_markdown(path, text, problems=(problem,) if problem else ())
     lines, problem = decoded_lines(data)
     front = read_front_matter(lines)
-    return outlined(path, lines, front, scan_of(path)(lines, front.body), (problem, front.problem))
+    return outlined(path, lines, front, formats.scan_of(path)(lines, front.body), (problem, front.problem))
 
 
 MOST_BYTES = 100_000_000
@@ -88,7 +79,7 @@ MOST_BITS = 64
 
 def unreadable(path: str, problem: str) -> Document:
     """Return the document of a file that cannot be read; `problem` says why, in a sentence."""
-    return Document(path, file_title(PurePosixPath(path)), (), problems=(problem,))
+    return Document(path, formats.file_title(PurePosixPath(path)), (), problems=(problem,))
 
 
 def packed(document: Document) -> dict[str, Any]:
@@ -112,7 +103,7 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
     Structure other than parts is parsed again from the lines, which benefits from newer parsers.
     """
     lines = tuple(map(_text, values["lines"]))
-    if not is_converted(kind):
+    if not formats.is_converted(kind):
         return parse_text(path, "\n".join((*lines, "")).encode("utf-8", "replace"), inline=inline)
     document = Document(
         path=path,
@@ -128,7 +119,7 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
         ),
         problems=tuple(map(_text, values["problems"])),
     )
-    return document if kind in KINDS_OF_PARTS else structured(document)
+    return document if kind in formats.KINDS_OF_PARTS else structured(document)
 
 
 def _text(value: object) -> str:
@@ -323,7 +314,7 @@ def main() -> None:
 def parsed(path: str, data: bytes) -> Document:
     """Parse a file by the reader of its format; never fails."""
     try:
-        return _shortened(reader_of(path)(path, data))
+        return _shortened(formats.reader_of(path)(path, data))
     except MemoryError:
         return unreadable(path, "Reading it takes more memory than kbhub allows; left out.")
     except RecursionError:

@@ -10,19 +10,9 @@ from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.shown_text import GENERATING
 from kbhub.documents.source import parse_text
+from kbhub.editing import findings
 from kbhub.editing.checks import by_form
-from kbhub.editing.findings import (
-    AuditRun,
-    Fix,
-    Found,
-    Material,
-    Severity,
-    check,
-    front_lines,
-    front_matter_entries,
-    front_matter_fault,
-    line_of,
-)
+from kbhub.editing.findings import AuditRun, Found, Material, check
 from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, outdated
 from kbhub.memory.catalog import all_known, ref, subjects_changed
@@ -48,7 +38,7 @@ MOST_REFS = 20_000
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
-_SEVERITY: dict[RefState, Severity] = {
+_SEVERITY: dict[RefState, findings.Severity] = {
     "outside": "error",
     "missing": "error",
     "undefined": "error",
@@ -76,7 +66,7 @@ def unreadable_front_matter(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents whose front matter cannot be read."""
     for path, row in material.contents.items():
         if front := _FRONT_MATTER.search(row.problem):
-            message, line = front_matter_fault(front[0])
+            message, line = findings.front_matter_fault(front[0])
             remedy = "Fix it. Until then, its fields are ignored and it is indexed as text."
             yield Found(material, path, message, remedy, line)
 
@@ -145,7 +135,7 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
     with material.hub.index(material.base).snapshot() as index:
         reasons, decided = outdated(index, tuple(written.values()), now)
         stale = [path for path, row in written.items() if row.id in reasons]
-        fronts = {path: front_lines(text) for path, text in texts(index, stale)}
+        fronts = {path: findings.front_lines(text) for path, text in texts(index, stale)}
     for path, row in written.items():
         why, age = reasons.get(row.id), age_days(row, now)
         if why is not None and why.casefold().startswith(ENDED):
@@ -218,15 +208,19 @@ def tags_spelt_differently(run: AuditRun) -> Iterator[Found]:
         if not rows:
             continue
         with material.hub.index(material.base).snapshot() as index:
-            lines = {path: front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows}
+            lines = {
+                path: findings.front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows
+            }
             inline: dict[tuple[str, str], int] = {}
             for path, text in texts(index, list(rows)) if material.base.inline_tags else ():
                 for one in inline_tags_of(text):
                     inline.setdefault((path, one.tag), one.line)
         for path, tag in ((path, tag) for path, row in rows.items() for tag in row.tags if tag in usual):
             message, remedy = f"The tag {tag!r} is mostly written {usual[tag]!r}.", f"Write {usual[tag]!r}."
-            line = line_of(lines.get(path, []), tag) or inline.get((path, tag))
-            yield Found(material, path, message, remedy, line, fix=Fix(what="tag", before=tag, after=usual[tag]))
+            line = findings.line_of(lines.get(path, []), tag) or inline.get((path, tag))
+            yield Found(
+                material, path, message, remedy, line, fix=findings.Fix(what="tag", before=tag, after=usual[tag])
+            )
 
 
 @check("refs", severity="error")
@@ -234,7 +228,7 @@ def broken_refs(run: AuditRun) -> Iterator[Found]:
     """Find entries of `refs` whose file or symbol does not exist, and note what was not looked up."""
     left = MOST_REFS
     for material in run.audited:
-        entries = [entry for entry in front_matter_entries(material, "refs") if not _URL.match(entry.text)]
+        entries = [entry for entry in findings.front_matter_entries(material, "refs") if not _URL.match(entry.text)]
         root, base = run.hub.discovery().workspace.git_root, material.base
         if not (root and (base.id == PROJECT_ID or base.path.is_relative_to(root))):
             if entries:

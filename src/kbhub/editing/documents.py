@@ -8,42 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kbhub.documents.edits import (
-    Text,
-    check_key,
-    check_value,
-    check_writable_text,
-    lines_of,
-    text_of,
-    with_values,
-    written_lines,
-)
+from kbhub.documents import edits, markdown
+from kbhub.documents.edits import Text
 from kbhub.documents.filters import too_large
-from kbhub.documents.markdown import (
-    anchor,
-    heading_end,
-    heading_path,
-    is_item,
-    is_under,
-    parse_document,
-    scan_blocks,
-    sections_of,
-)
+from kbhub.editing import paths
 from kbhub.editing.checks import warnings_about
-from kbhub.editing.paths import (
-    Location,
-    change_document,
-    check_writable,
-    docid_of,
-    find_document,
-    followed,
-    hash_of,
-    new_place,
-    page_rules,
-    refusing,
-    sync_changed,
-    twin,
-)
+from kbhub.editing.paths import Location
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -104,43 +74,43 @@ def write_document(
     edit = _Edit(text, front_matter or {}, section, mode)
     _check(ref, edit, based_on)
     if mode == "create":
-        place = new_place(hub, ref)
+        place = paths.new_place(hub, ref)
         data, change = _new_document(hub, place, edit, client)
         before: str | None = None
         action: Action = "created"
         with (
             writing(hub, place.base, place.ref),
-            refusing(place.ref),
+            paths.refusing(place.ref),
             open_folder(place.base, place.folders, make=True) as folder,
         ):
             try:
                 names = folder.names()
                 if place.name in names:
                     raise WriteRefused(place.ref, "it already exists; use mode `update` or `append`")
-                if other := twin(names, place.name):
+                if other := paths.twin(names, place.name):
                     raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
                 folder.sweep()
                 folder.create(place.name, data)
             except BaseException:
                 folder.unmake()
                 raise
-        after = text_of(place.ref, data)
+        after = edits.text_of(place.ref, data)
     else:
-        place = find_document(hub, ref)
+        place = paths.find_document(hub, ref)
         if is_converted(kind := kind_of(place.base, place.path)):
             raise WriteRefused(place.ref, f"{name_of(kind)} cannot be written as text; write another document")
-        check_writable(hub, place.base, place.ref)
+        paths.check_writable(hub, place.base, place.ref)
 
         def changed(old: Text) -> tuple[Text, tuple[Text, TextChange | None]]:
             new, change = _changed(hub, place, old, edit, client)
             _check_size(hub, place, new.encoded())
             return new, (new, change)
 
-        before, (after, change) = change_document(hub, place, changed, based_on)
+        before, (after, change) = paths.change_document(hub, place, changed, based_on)
         action = "appended" if mode == "append" else "updated"
-        if before == hash_of(after.encoded()):
+        if before == paths.hash_of(after.encoded()):
             action = "unchanged"
-    warnings = () if action == "unchanged" else followed(hub, place, action, after)
+    warnings = () if action == "unchanged" else paths.followed(hub, place, action, after)
     answer = _answer(hub, place, after, change, action=action, before=before)
     return answer.model_copy(update={"warnings": (*warnings, *answer.warnings)})
 
@@ -157,20 +127,20 @@ def _check(ref: str, edit: _Edit, based_on: str | None) -> None:
     if text is None and (mode != "update" or section is not None or not front_matter):
         raise UsageError("Nothing to write. Give a text, or, with mode `update`, keys of the front matter.")
     if text is not None:
-        check_writable_text(ref, text)
+        edits.check_writable_text(ref, text)
         if not text.strip() and (mode != "update" or section is None):
             raise UsageError("The text is empty. To remove a document, delete it.")
     if section is not None and not section.strip():
         raise UsageError("`section` is empty. Name a heading, or omit it.")
     for key, value in front_matter.items():
-        check_key(ref, key)
-        check_value(ref, key, value)
+        edits.check_key(ref, key)
+        edits.check_value(ref, key, value)
 
 
 def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) -> tuple[bytes, TextChange | None]:
     """Build a new document: the given text, under default front matter unless it has its own."""
     assert edit.text is not None
-    lines = lines_of(edit.text.lstrip("\ufeff"))
+    lines = edits.lines_of(edit.text.lstrip("\ufeff"))
     text = Text(lines)
     if not text.ends_with_newline:
         text = Text((*lines[:-1], lines[-1] + text.newline))
@@ -178,7 +148,7 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
     ruled = _ruled(hub, place, None, text, edit, client)
     if brings_front_matter(edit.text):
         if asked := {**edit.front_matter, **(ruled or {})}:
-            text = with_values(place.ref, text, asked)
+            text = edits.with_values(place.ref, text, asked)
             start = text.front.end
     else:
         created = datetime.fromtimestamp(hub.options.clock(), UTC).date().isoformat()
@@ -186,7 +156,7 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
         asked = {**defaults, **edit.front_matter, **(ruled or {})}
         values = {key: value for key, value in asked.items() if value is not None}
         if values:
-            head = written_lines(values, text.newline)
+            head = edits.written_lines(values, text.newline)
             blank = (text.newline,) if text.lines[0].strip() else ()
             text, start = Text((*head, *blank, *text.lines)), len(head) + len(blank)
             if text.front.problem:
@@ -201,18 +171,18 @@ def _ruled(
 ) -> Mapping[str, Any] | None:
     """Return the front matter that the format of a base asks for, or None if it has no rules."""
     body = old is None or (edit.text is not None and new != old)
-    asked = (rules.values(hub, place, old, new, edit.front_matter, client, body) for rules in page_rules())
+    asked = (rules.values(hub, place, old, new, edit.front_matter, client, body) for rules in paths.page_rules())
     return next((values for values in asked if values is not None), None)
 
 
 def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | None) -> tuple[Text, TextChange | None]:
     """Return the edited text: the body is changed first, then the front matter."""
-    markdown = is_markdown(place.name)
-    if not markdown and (edit.front_matter or edit.section is not None):
+    is_page = is_markdown(place.name)
+    if not is_page and (edit.front_matter or edit.section is not None):
         raise WriteRefused(place.ref, "it is plain text, which has no front matter or sections")
     ref, new = place.ref, edit.text
     if new is not None and edit.mode == "update" and edit.section is None:
-        if markdown and not brings_front_matter(new):
+        if is_page and not brings_front_matter(new):
             change = replace_body(ref, text, new)
         else:
             change = _replaced(text, 0, len(text.lines), _trimmed(new, text.newline))
@@ -225,10 +195,10 @@ def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | N
     written = change.text if change else text
     asked = {**edit.front_matter, **(_ruled(hub, place, text, written, edit, client) or {})}
     if change is None:
-        return with_values(ref, text, asked), None
+        return edits.with_values(ref, text, asked), None
     if not asked:
         return change.text, change
-    after = with_values(ref, change.text, asked)
+    after = edits.with_values(ref, change.text, asked)
     moved = len(after.lines) - len(change.text.lines)
     return after, TextChange(after, change.start + moved, change.end + moved, change.lost)
 
@@ -242,19 +212,19 @@ def _check_size(hub: Hub, place: Location, data: bytes) -> None:
 def _answer(
     hub: Hub, place: Location, text: Text, change: TextChange | None, *, action: Action, before: str | None
 ) -> Written:
-    indexed = sync_changed(hub, place.base, place.path)
+    indexed = paths.sync_changed(hub, place.base, place.path)
     data = text.encoded()
-    document = parse_document(place.path, data, inline=place.base.inline_tags)
+    document = markdown.parse_document(place.path, data, inline=place.base.inline_tags)
     lost: Sequence[str] = change.lost if change else ()
     losses = [f"The replaced text contained: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
     shown = change is not None and change.end > change.start and action != "unchanged"
     return Written(
         ref=place.ref,
-        docid=docid_of(hub, place.base, place.path),
+        docid=paths.docid_of(hub, place.base, place.path),
         base=place.base.id,
         path=place.path,
         action=action,
-        hash=short_hash(hash_of(data)),
+        hash=short_hash(paths.hash_of(data)),
         before=short_hash(before) if before else None,
         start_line=change.start + 1 if change and shown else None,
         end_line=change.end if change and shown else None,
@@ -328,7 +298,7 @@ def replace_body(ref: str, text: Text, new: str) -> TextChange:
 
 def brings_front_matter(text: str) -> bool:
     """Return whether a text begins with front matter, valid or not."""
-    front = Text(lines_of(text.lstrip("\ufeff"))).front
+    front = Text(edits.lines_of(text.lstrip("\ufeff"))).front
     return bool(front.closing or front.problem)
 
 
@@ -337,15 +307,15 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
     bare, headings = text.bare, _headings(text)
     lines = [*(heading.line - 1 for heading in headings), len(bare)]
     sections = [
-        _Section(heading, names, start, heading_end(bare, start), min(end, following), end)
+        _Section(heading, names, start, markdown.heading_end(bare, start), min(end, following), end)
         for (heading, names, end), start, following in zip(
-            sections_of(headings, len(bare)), lines, lines[1:], strict=False
+            markdown.sections_of(headings, len(bare)), lines, lines[1:], strict=False
         )
     ]
-    path = heading_path(heading)
-    matches = [section for section in sections if is_under(section.names, path)]
+    path = markdown.heading_path(heading)
+    matches = [section for section in sections if markdown.is_under(section.names, path)]
     if not matches and len(path) == 1:
-        matches = [section for section in sections if anchor(section.heading.text) == anchor(heading)]
+        matches = [section for section in sections if markdown.anchor(section.heading.text) == markdown.anchor(heading)]
     exact = [section for section in matches if len(section.names) == len(path)]
     if len(matches) > 1 and len(exact) == 1:
         matches = exact
@@ -353,11 +323,11 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
         others = ", ".join(f"`{section.heading.text}`" for section in sections[:HEADINGS_NAMED])
         raise WriteRefused(ref, f"it has no heading {heading!r}; it has {others or 'none'}")
     if len(matches) > 1:
-        paths = list(dict.fromkeys(" > ".join(section.names) for section in matches))
-        if len(paths) > 1:
-            raise WriteRefused(ref, f"{heading!r} names several sections; say which: {' or '.join(map(repr, paths))}")
+        named = list(dict.fromkeys(" > ".join(section.names) for section in matches))
+        if len(named) > 1:
+            raise WriteRefused(ref, f"{heading!r} names several sections; say which: {' or '.join(map(repr, named))}")
         places = ", ".join(str(section.start + 1) for section in matches)
-        raise WriteRefused(ref, f"it has the heading {paths[0]!r} several times (lines {places}); make them different")
+        raise WriteRefused(ref, f"it has the heading {named[0]!r} several times (lines {places}); make them different")
     return matches[0]
 
 
@@ -387,20 +357,20 @@ def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChang
     if blank:  # but in a list or a table that goes on
         above, below = before[-1], lines[0]
         row = above.lstrip().startswith("|") and below.lstrip().startswith("|")
-        blank = not row and not (is_item(above) and is_item(below) and len(above.split(None, 1)) > 1)
+        blank = not row and not (markdown.is_item(above) and markdown.is_item(below) and len(above.split(None, 1)) > 1)
     # The first newline ends the line above, if it has no line ending.
     unended = bool(before) and not before[-1].endswith(("\r", "\n"))
     lead = [newline] * (unended + blank)
     trail = [newline] if after and after[0].strip() else []
     whole = "".join((*before, *lead, *lines, *trail, *after))
     first = start + blank
-    return TextChange(Text(lines_of(whole), text.mark, text.encoding), first, first + len(lines))
+    return TextChange(Text(edits.lines_of(whole), text.mark, text.encoding), first, first + len(lines))
 
 
 def _checked_change(ref: str, old: Text, change: TextChange) -> TextChange:
     """Refuse a change with which a code block or comment would swallow other text, or a heading would change."""
     bare = change.text.bare
-    blocks = scan_blocks(bare, change.text.front.end, 0)
+    blocks = markdown.scan_blocks(bare, change.text.front.end, 0)
     for first, last in (*blocks.fences, *blocks.raw):
         if first - 1 < change.start < last:
             raise WriteRefused(ref, f"its code block or comment at line {first} is never closed; close it first")
@@ -416,18 +386,18 @@ def _checked_change(ref: str, old: Text, change: TextChange) -> TextChange:
 
 
 def _headings(text: Text) -> list[Heading]:
-    return scan_blocks(text.bare, text.front.end, 0).headings
+    return markdown.scan_blocks(text.bare, text.front.end, 0).headings
 
 
 def _opening_heading(lines: Sequence[str]) -> Heading | None:
     bare = [line.rstrip("\r\n") for line in lines]
-    headings = scan_blocks(bare, 0, 0).headings
+    headings = markdown.scan_blocks(bare, 0, 0).headings
     return headings[0] if headings and headings[0].line == 1 else None
 
 
 def _trimmed(text: str, newline: str) -> list[str]:
     """Return the lines of a new text with the document's line endings, without surrounding blank lines."""
-    lines = [line.rstrip("\r\n") for line in lines_of(text.lstrip("\ufeff"))]
+    lines = [line.rstrip("\r\n") for line in edits.lines_of(text.lstrip("\ufeff"))]
     while lines and not lines[-1].strip():
         lines.pop()
     while lines and not lines[0].strip():

@@ -24,16 +24,7 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.hub import Hub
-from kbhub.index.references import (
-    check_length,
-    document_id,
-    named_base,
-    ref_of,
-    short_docid,
-    short_hash,
-    unknown_base,
-    why_no_base,
-)
+from kbhub.index import references
 from kbhub.reading.lists import typed_into
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import sync_written
@@ -157,7 +148,7 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
 def find_document(hub: Hub, ref: str) -> Location:
     """Look up a document to change, by its exact path or docid only."""
     text = ref.strip()
-    check_length(text)
+    references.check_length(text)
     if _DOCID.fullmatch(text):
         base, path = _by_docid(hub, text)
         candidates = [path]
@@ -173,14 +164,14 @@ def find_document(hub: Hub, ref: str) -> Location:
         return place
     if place := _typed(hub, text, ref):
         return place
-    reason = why_no_base(text, hub.discovery()) or f"the base {base.id!r} has no document at that path"
+    reason = references.why_no_base(text, hub.discovery()) or f"the base {base.id!r} has no document at that path"
     others = (other for other in hub.discovery().bases if other.id != base.id)
     raise DocumentNotFound(ref, reason, _elsewhere(hub, others, candidates))
 
 
 def new_place(hub: Hub, ref: str) -> Location:
     """Return the location of a new document: `path` in the project base or `id@path`, completed by `.md` if needed."""
-    check_length(ref)
+    references.check_length(ref)
     if ref.startswith("#"):
         raise WriteRefused(ref, "a new document needs a path, not a docid")
     base, path = _base_for_new(hub, ref.strip()) or _split_ref(hub, ref.strip())
@@ -212,7 +203,7 @@ def new_place(hub: Hub, ref: str) -> Location:
     reason = Filters(base).reason(path)
     if reason:
         raise WriteRefused(ref, f"no search would find it there, because {reason}; choose another path")
-    return Location(base, path, real, ref_of(base, path, hub.discovery().bases))
+    return Location(base, path, real, references.ref_of(base, path, hub.discovery().bases))
 
 
 def twin(names: list[str], name: str) -> str | None:
@@ -244,7 +235,7 @@ def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
     """Split a ref into base and path; raise `BaseNotFound` if it names no base and there is no project base."""
     discovery = hub.discovery()
     name, mark, path = ref.partition("@")
-    if named := named_base(ref, discovery.bases):
+    if named := references.named_base(ref, discovery.bases):
         return named, path
     project = discovery.project
     if project is None:
@@ -257,7 +248,7 @@ def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, s
     """Return the base and path that a ref names by base id, or by a path from the working directory."""
     bases = hub.discovery().bases
     home = home or hub.discovery().project
-    if named := named_base(ref, bases):
+    if named := references.named_base(ref, bases):
         return named, ref.partition("@")[2]
     _refuse_unknown_base(hub, ref, home)
     directory, first = hub.options.typed_in, ref.removeprefix("./").partition("/")[0]
@@ -275,7 +266,7 @@ def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, s
 def _refuse_unknown_base(hub: Hub, ref: str, home: Base | None) -> None:
     """Raise an error for what looks like a mistyped or inactive base id, rather than create such a file."""
     discovery = hub.discovery()
-    name = unknown_base(ref, discovery.bases)
+    name = references.unknown_base(ref, discovery.bases)
     if name is None:
         return
     if name in (MEMORY_ID, USER_ID):
@@ -307,7 +298,7 @@ def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Location |
             raise DocumentNotFound(ref, reason)
         root = os.path.realpath(base.path)
         real = Path(os.path.realpath(os.path.join(root, candidate))).relative_to(root)  # noqa: PTH118
-        return Location(base, candidate, real.parts, ref_of(base, candidate, hub.discovery().bases))
+        return Location(base, candidate, real.parts, references.ref_of(base, candidate, hub.discovery().bases))
     return None
 
 
@@ -362,7 +353,7 @@ def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
         with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
             matches += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
     if len(matches) > 1:
-        refs = [ref_of(base, path, hub.discovery().bases) for base, path in matches]
+        refs = [references.ref_of(base, path, hub.discovery().bases) for base, path in matches]
         raise DocumentNotFound(docid, "several documents have a docid that starts so", refs)
     if not matches:
         raise DocumentNotFound(docid)
@@ -377,7 +368,7 @@ def _elsewhere(hub: Hub, others: Iterable[Base], candidates: list[str]) -> list[
         for path in candidates:
             with suppress(OSError, ValueError, PathNotContained):
                 open_contained(other, path).close()
-                refs.append(ref_of(other, path, bases))
+                refs.append(references.ref_of(other, path, bases))
     return list(dict.fromkeys(refs))
 
 
@@ -403,7 +394,7 @@ def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Co
         raise WriteRefused(place.ref, "its file is read-only; make it writable first")
     if based_on is not None and not hash_of(content.data).startswith(wanted_hash(based_on)):
         lines = content.data.count(b"\n") + (not content.data.endswith(b"\n"))
-        raise DocumentChanged(place.ref, based_on, short_hash(hash_of(content.data)), f"{lines} lines")
+        raise DocumentChanged(place.ref, based_on, references.short_hash(hash_of(content.data)), f"{lines} lines")
     return content
 
 
@@ -420,7 +411,7 @@ def wanted_hash(based_on: str) -> str:
 
 def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:
     """Return the error for a file that another program changed during the edit."""
-    return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
+    return DocumentChanged(place.ref, references.short_hash(based_on), "another", "changed by another program just now")
 
 
 def change_document(
@@ -460,7 +451,7 @@ def docid_of(hub: Hub, base: Base, path: str) -> str:
             with suppress(IndexUnavailable):
                 stack.enter_context(index.snapshot())
                 indexes.append(index)
-        return short_docid(document_id(base, path), indexes)
+        return references.short_docid(references.document_id(base, path), indexes)
 
 
 @contextmanager

@@ -15,23 +15,9 @@ from kbhub.documents.edits import Text, text_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import scan_blocks
 from kbhub.documents.source import parse_text
+from kbhub.editing import paths
 from kbhub.editing.checks import leads_to, plain_entry, related_of
-from kbhub.editing.paths import (
-    Location,
-    change_document,
-    check_writable,
-    docid_of,
-    find_document,
-    followed,
-    hash_of,
-    new_place,
-    qualified,
-    read_for_change,
-    refusing,
-    sync_changed,
-    twin,
-    why_not_writable,
-)
+from kbhub.editing.paths import Location
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -306,15 +292,15 @@ class _Move:
 
 def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renamed:
     """Move a document to another path in its base, or to another folder if `new` ends with a slash."""
-    place = find_document(hub, ref)
-    check_writable(hub, place.base, place.ref)
+    place = paths.find_document(hub, ref)
+    paths.check_writable(hub, place.base, place.ref)
     if place.linked:
         raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; rename that, or the link by hand")
     target = _target(hub, place, new)
     freshen(hub, max_age=0.0)
-    with refusing(place.ref):
+    with paths.refusing(place.ref):
         move, affected = _planned(hub, place, target.path)
-    with writing(hub, place.base, place.ref), refusing(place.ref):
+    with writing(hub, place.base, place.ref), paths.refusing(place.ref):
         content = _moved(place, target)
     changes: list[LinkChange] = []
     problems: list[Problem] = []
@@ -325,21 +311,21 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
         for base, path in (*affected, (place.base, place.path)):
             _update_links(hub, move, base, path, changes, problems, write=update_links)
     with suppress(KbhubError):  # a file that is no text stands in no list
-        followed(hub, target, "renamed", text_of(target.ref, content.data))
-    indexed = sync_changed(hub, place.base, target.path)
+        paths.followed(hub, target, "renamed", text_of(target.ref, content.data))
+    indexed = paths.sync_changed(hub, place.base, target.path)
     if update_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
-            sync_changed(hub, base, "")
+            paths.sync_changed(hub, base, "")
         # Fails if another program has moved it again; the hash before that is returned then.
         with suppress(OSError), open_folder(target.base, target.folders) as folder:
             content = folder.read(target.name)
     return Renamed(
         ref=target.ref,
-        docid=docid_of(hub, target.base, target.path),
+        docid=paths.docid_of(hub, target.base, target.path),
         before=place.ref,
         base=target.base.id,
         path=target.path,
-        hash=short_hash(hash_of(content.data)),
+        hash=short_hash(paths.hash_of(content.data)),
         links=tuple(changes),
         updated=update_links,
         not_updated=tuple(problems),
@@ -348,8 +334,8 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
 
 
 def _target(hub: Hub, place: Location, new: str) -> Location:
-    new = qualified(hub, new, place.base)
-    target = new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
+    new = paths.qualified(hub, new, place.base)
+    target = paths.new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
     if target.base.id != place.base.id:
         raise WriteRefused(
             place.ref, "a document can only be renamed within its base; write it in the other base, then delete it here"
@@ -364,17 +350,17 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
     index = hub.index(place.base)
     try:
         with index.snapshot():
-            paths, names = index.paths(), list(document_names(index))
+            every, names = index.paths(), list(document_names(index))
     except IndexUnavailable:
         return None, []
     kept = [(path, name) for path, name in names if path != place.path]
     with open_folder(place.base, place.folders) as folder:
         document = parse_text(new, folder.read(place.name).data, inline=place.base.inline_tags)
     after = PathTable(
-        [new if path == place.path else path for path in paths],
+        [new if path == place.path else path for path in every],
         [*kept, *((new, name) for name in (document.title, *document.aliases))],
     )
-    move = _Move(place.base, place.path, new, PathTable(paths, names), after)
+    move = _Move(place.base, place.path, new, PathTable(every, names), after)
     affected: list[tuple[Base, str]] = []
     for base in hub.discovery().bases:
         links: list[WrittenLink] = []
@@ -399,11 +385,11 @@ def _moved(place: Location, target: Location) -> Content:
         open_folder(target.base, target.folders, make=True) as folder,
     ):
         try:
-            content = read_for_change(source, place, None)
+            content = paths.read_for_change(source, place, None)
             others = [name for name in folder.names() if source.path != folder.path or name != place.name]
             if target.name in others:
                 raise WriteRefused(place.ref, f"a document already exists at {target.path!r}")
-            if other := twin(others, target.name):
+            if other := paths.twin(others, target.name):
                 raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems")
             source.move(place.name, folder, target.name)
         except BaseException:
@@ -424,11 +410,11 @@ def _update_links(
             problems.append(Problem(subject=ref, message=message))
         return
     try:
-        place = find_document(hub, f"{base.id}@{move.new if own else path}")
-        if write and (reason := why_not_writable(hub, base)):
+        place = paths.find_document(hub, f"{base.id}@{move.new if own else path}")
+        if write and (reason := paths.why_not_writable(hub, base)):
             raise WriteRefused(ref, reason)
         rewrite = move.rewrite_for(base, path)
-        _, (replaced, missed) = change_document(hub, place, lambda text: relink(ref, text, rewrite), write=write)
+        _, (replaced, missed) = paths.change_document(hub, place, lambda text: relink(ref, text, rewrite), write=write)
     except KbhubError as error:
         problems.append(Problem(subject=ref, message=str(error)))
         return

@@ -9,18 +9,9 @@ from dataclasses import field, replace
 from kbhub.documents.markdown import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PartNotFound, UsageError
 from kbhub.hub import Hub
+from kbhub.index import references
 from kbhub.index.engine import DocumentRow
-from kbhub.index.references import (
-    LONGEST_REF,
-    ParsedRef,
-    expand_braces,
-    is_pattern,
-    make_cursor,
-    offset_of,
-    outdated,
-    short_hash,
-    split_refs,
-)
+from kbhub.index.references import ParsedRef
 from kbhub.reading.links import squashed
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver
@@ -101,7 +92,7 @@ class Library:
             parts = (part for text in _listed(refs) for part in self._split(text))
             texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
             entries = list(dict.fromkeys(entry for text in texts for entry in self._expanded(text)))
-            start = offset_of(options.cursor, refs) if options.cursor else 0
+            start = references.offset_of(options.cursor, refs) if options.cursor else 0
             readings: list[Reading] = []
             unread: list[Unread] = []
             left, number = options.answer_bytes, start
@@ -126,15 +117,15 @@ class Library:
             readings=tuple(readings),
             unread=tuple(unread),
             total=len(entries),
-            cursor=make_cursor(refs, number) if number < len(entries) else None,
+            cursor=references.make_cursor(refs, number) if number < len(entries) else None,
         )
 
     def _split(self, refs: str) -> list[str]:
         """Split a string at its commas, unless a document has them in its name."""
-        parts = split_refs(refs)
+        parts = references.split_refs(refs)
         if len(parts) < 2:
             return [refs]
-        if len(refs) > LONGEST_REF:
+        if len(refs) > references.LONGEST_REF:
             return parts
         try:
             return [refs] if self._resolver.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
@@ -145,7 +136,7 @@ class Library:
         try:
             if match := self._resolver.find(ref):
                 return [self._found(ref, *match)]
-            choices = expand_braces(ref)
+            choices = references.expand_braces(ref)
         except KbhubError as error:
             return [_Wanted(ref, error=error)]
         if choices != [ref]:
@@ -196,7 +187,7 @@ class Library:
             offset=offset,
             text="\n".join(taken),
             rest=rest,
-            hash=short_hash(opened.digest.hex()),
+            hash=references.short_hash(opened.digest.hex()),
             contexts=matching(place.base.contexts, self._contexts, place.path),
             deleted=opened.deleted,
         )
@@ -204,7 +195,7 @@ class Library:
 
 def by_index(refs: str | Sequence[str], result: ReadResult) -> bool:
     """Return whether refs may lead elsewhere after a sync: patterns may, and missing documents may be new."""
-    return bool(result.unread) or any(map(is_pattern, _listed(refs)))
+    return bool(result.unread) or any(map(references.is_pattern, _listed(refs)))
 
 
 def _listed(refs: str | Sequence[str]) -> Sequence[str]:
@@ -292,7 +283,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
             index, row, reason = hub.index(place.base), None, ""
             with suppress(IndexUnavailable), index.snapshot():
                 if known := index.document(place.path):
-                    reason = outdated(index, [known], hub.options.clock())[0].get(known.id, "")
+                    reason = references.outdated(index, [known], hub.options.clock())[0].get(known.id, "")
                     row = known
             return Whole(
                 ref=resolver.ref(place),
@@ -301,7 +292,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
                 path=place.path,
                 document=opened.document,
                 lines=_asked(opened.document, reference, ref),
-                hash=short_hash(opened.digest.hex()),
+                hash=references.short_hash(opened.digest.hex()),
                 deleted=opened.deleted,
                 contexts=matching(place.base.contexts, hub.config().settings.contexts, place.path),
                 row=row,
