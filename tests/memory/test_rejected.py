@@ -8,12 +8,13 @@ from mcp import Client
 from hook_events import edit, event
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import deliver
+from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
 from kbhub.memory.transfer import export, import_
 from kbhub.server.server import KbhubServer
 from kbhub.types import Query
-from kbhub.ui.memories import alike, all_known
+from kbhub.ui.memories import alike
 
 TRIED = "Running the tests in parallel with pytest-xdist was slower, because the fixtures share one port."
 FACT = "The tests run in parallel with pytest-xdist."

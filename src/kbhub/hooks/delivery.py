@@ -16,19 +16,7 @@ from typing import Literal
 
 from kbhub.documents.shown_text import REJECTED
 from kbhub.errors import IndexUnavailable
-from kbhub.hooks.events import (
-    CLIENTS,
-    EVENTS,
-    Event,
-    EventName,
-    answer,
-    as_data,
-    event_of,
-    inert,
-    named,
-    tokens,
-    words_like_files,
-)
+from kbhub.hooks import events
 from kbhub.hooks.inbox import keep, propose, waiting
 from kbhub.hooks.sessions import COMPACT, HooksState, SessionLog, delivery_counts, may_speak, session_log, sweep
 from kbhub.hub import Hub, HubOptions, SharedState
@@ -78,7 +66,7 @@ def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
     return memory.facts.project in ("", project_text(hub.discovery().workspace))
 
 
-def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
+def concerned(hub: Hub, event: events.Event, *, own_only: bool) -> list[Concerned]:
     """Return what concerns the files: pitfalls, named symbols, rejected ways, memories by strength, documents."""
     root = hub.discovery().workspace.root
     names = set(_file_names(hub, event, root))
@@ -113,7 +101,7 @@ def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     )
 
 
-def _file_names(hub: Hub, event: Event, root: Path | None) -> Iterator[str]:
+def _file_names(hub: Hub, event: events.Event, root: Path | None) -> Iterator[str]:
     """Yield how memories may name the files: by path in the project, and by ref of a document."""
     here = Path(event.cwd) if event.cwd else root
     if here is None:
@@ -166,7 +154,7 @@ def _names_symbol(symbol: str, text: str) -> bool:
     return not text or bool(re.search(rf"(?<!\w){re.escape(last)}(?!\w)", text))
 
 
-BUDGETS: dict[EventName, int] = {"session-start": 250, "subagent-start": 250, "prompt": 300, "tool": 250}
+BUDGETS: dict[events.EventName, int] = {"session-start": 250, "subagent-start": 250, "prompt": 300, "tool": 250}
 """Tokens per event: issue "Knowledge that arrives by itself"."""
 
 SESSION_TOKENS = 1_500
@@ -233,7 +221,7 @@ class Delivery:
     tokens: int
 
 
-def deliver(hub: Hub, event: Event) -> Delivery | None:
+def deliver(hub: Hub, event: events.Event) -> Delivery | None:
     """Return the text to deliver for an event, and note that it was said; None to stay silent. Indexes nothing."""
     if event.name not in BUDGETS:
         return None
@@ -246,7 +234,7 @@ def deliver(hub: Hub, event: Event) -> Delivery | None:
     return delivery
 
 
-def considered(hub: Hub, event: Event, session: SessionLog, *, own_only: bool = False) -> Delivery | None:
+def considered(hub: Hub, event: events.Event, session: SessionLog, *, own_only: bool = False) -> Delivery | None:
     """Return the text to deliver for an event, noting nothing; `own_only` limits it to the user's own memories."""
     fresh = event.name == "session-start" and event.source not in ("resume", "")
     known = frozenset[str]() if fresh else session.refs
@@ -274,9 +262,9 @@ def _fitted(parts: Iterable[_Part], room: int) -> Delivery | None:
     """Return as many parts as fit; None if none but the head does."""
     said, refs, used = [], list[str](), 0
     for part in parts:
-        cost, name = tokens(part.text + "\n"), part.ref
+        cost, name = events.tokens(part.text + "\n"), part.ref
         # A file may have any name, and one that could be misread is left out.
-        plain = not name or (_PLAIN_REF.fullmatch(name) and inert(name, len(name.encode())) == name)
+        plain = not name or (_PLAIN_REF.fullmatch(name) and events.inert(name, len(name.encode())) == name)
         if used + cost > room or not plain:
             continue
         used += cost
@@ -284,10 +272,10 @@ def _fitted(parts: Iterable[_Part], room: int) -> Delivery | None:
         refs += [name] if name else []
     if not said or (said[0] in (HEAD, KEPT) and len(said) == 1):
         return None
-    return Delivery("\n".join(said), tuple(refs), tokens("\n".join(said)))
+    return Delivery("\n".join(said), tuple(refs), events.tokens("\n".join(said)))
 
 
-def _start(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _start(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Return the bases, unless a clone names them, and the memories that hold for all work here."""
     subagent, parts = event.name == "subagent-start", list[_Part]()
     counts = {}
@@ -295,7 +283,7 @@ def _start(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> lis
         with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():
             counts[base.id] = index.counts()[0]
     if bases := [name for name in counts if counts[name]]:
-        shown = ", ".join(f"{inert(name, 60)} ({counts[name]:,})" for name in bases[:8])
+        shown = ", ".join(f"{events.inert(name, 60)} ({counts[name]:,})" for name in bases[:8])
         more = f" and {len(bases) - 8} more" if len(bases) > 8 else ""
         own = "; `project` is this repository's" if PROJECT_ID in counts else ""
         what = f"kbhub can search these notes (number of documents): {shown}{more}{own}."
@@ -317,14 +305,14 @@ def _start(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> lis
     return parts
 
 
-def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _prompt(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Return documents about a file that a prompt names, and passages that answer it with certainty."""
     text = _SYNTAX.sub(" ", _CODE.sub(" ", event.prompt))
     words = text.split()[:PROMPT_WORDS]
     wording = " ".join(words)
     if len(_NAME.findall(wording)) < LEAST_WORDS or wording.startswith("/"):
         return []
-    parts = _about(hub, replace(event, paths=words_like_files(event.prompt), text=event.prompt), known, own_only)
+    parts = _about(hub, replace(event, paths=events.words_like_files(event.prompt), text=event.prompt), known, own_only)
     own = tuple(base.id for base in hub.discovery().bases if base.origin == "memory")
     if own_only and not own:
         return []
@@ -344,9 +332,9 @@ def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> li
             continue
         name = hit.ref if memory else address
         where = " › ".join(dict.fromkeys((hit.title, *hit.headings)))
-        quote = as_data(_HEADING.sub("", hit.excerpt), PASSAGE_BYTES)  # the headings are named before it
+        quote = events.as_data(_HEADING.sub("", hit.excerpt), PASSAGE_BYTES)  # the headings are named before it
         mark = f", {REJECTED}" if hit.rejected else ""
-        parts.append(_Part(f'- read(refs="{name}"), {named(where, 120)}{mark}:\n  {quote}', name))
+        parts.append(_Part(f'- read(refs="{name}"), {events.named(where, 120)}{mark}:\n  {quote}', name))
     return [_Part(HEAD), *parts]
 
 
@@ -376,7 +364,7 @@ def _is_named(wording: str, hit: Hit) -> bool:
     return False
 
 
-def _about(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _about(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Return memories and documents about the files or symbols that a prompt names, or a tool works on."""
     parts = []
     found = [one for one in concerned(hub, event, own_only=own_only) if one.ref not in known][:MOST_SUBJECTS]
@@ -385,7 +373,7 @@ def _about(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> lis
         if one.memory is not None:
             parts.append(_memory_part(one.memory, one.ref, about, limit=MEMORY_BYTES // len(found) + SHARE_BYTES))
         else:
-            line = f'- read(refs="{one.ref}"), {named(one.title, 120)}, is about {named(about, 80)}'
+            line = f'- read(refs="{one.ref}"), {events.named(one.title, 120)}, is about {events.named(about, 80)}'
             parts.append(_Part(line, one.ref))
     return parts
 
@@ -393,15 +381,15 @@ def _about(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> lis
 def _memory_part(memory: MemoryFile, name: str, about: str = "", *, limit: int = MEMORY_BYTES) -> _Part:
     stored = read(memory.shelf, memory.path)
     text = stored.body if stored else memory.title
-    said = as_data(text, limit)
+    said = events.as_data(text, limit)
     rest = len(" ".join(text.split()).encode()) > limit
-    subject = f", about {named(about, 80)}" if about else ""
+    subject = f", about {events.named(about, 80)}" if about else ""
     more = ", which says more" if rest else ""
     mark = f", {REJECTED}" if memory.facts.rejected else ""
     return _Part(f'- read(refs="{name}"){subject}{mark}{more}:\n  {said}', name)
 
 
-_PARTS: dict[EventName, Callable[[Hub, Event, frozenset[str], bool], list[_Part]]] = {
+_PARTS: dict[events.EventName, Callable[[Hub, events.Event, frozenset[str], bool], list[_Part]]] = {
     "session-start": _start,
     "prompt": _prompt,
     "tool": lambda *of: [_Part(HEAD), *_about(*of)],
@@ -438,9 +426,9 @@ class Hooking:
 
     def answered(self, told: HookMessage, env: Mapping[str, str], cwd: str = "") -> str:
         """Return the output for the client, empty for nothing; `ValueError` if it sent no JSON. `cwd` is a fallback."""
-        name = next((name for name in EVENTS if name == told.event), None)
-        client = next((client for client in CLIENTS if client == told.client), None)
-        event = event_of(name, client, json.loads(told.data)) if name and client else None
+        name = next((name for name in events.EVENTS if name == told.event), None)
+        client = next((client for client in events.CLIENTS if client == told.client), None)
+        event = events.event_of(name, client, json.loads(told.data)) if name and client else None
         if event is None:
             return ""
         where = event.cwd if os.path.isdir(event.cwd) else cwd or os.getcwd()  # noqa: PTH109, PTH112
@@ -458,7 +446,7 @@ class Hooking:
             (keep if event.name == COMPACT else propose)(hub, event)
             return ""
         delivery = deliver(hub, event)
-        return answer(event, delivery.text) if delivery else ""
+        return events.answer(event, delivery.text) if delivery else ""
 
     def forget(self) -> None:
         """Close the hubs."""

@@ -14,17 +14,7 @@ from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.memory.catalog import (
-    NEAR_SIMILARITY,
-    active_shelves,
-    all_known,
-    described,
-    located,
-    matching,
-    nearest,
-    subjects_changed,
-)
-from kbhub.memory.catalog import ref as ref_of_known
+from kbhub.memory import catalog
 from kbhub.memory.changes import NEAR_SHOWN, forget, remember
 from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
@@ -59,11 +49,11 @@ def memories_page(request: Request) -> Response:
     scope = _scope(values.get("scope", ""))
     offset = number_of(values.get("offset", ""))
     listed = memories(site.hub, query or None, scope=scope, tags=[tag] if tag else [], limit=PAGE, offset=offset)
-    every = all_known(site.hub)
+    every = catalog.all_known(site.hub)
     known = {memory.facts.id: memory for memory in every}
     replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
-    changed = [one for one in subjects_changed(site.hub) if one.id not in replaced] if not query else ()
-    counted = matching(all_known(site.hub, scope), tags=[tag] if tag else [])
+    changed = [one for one in catalog.subjects_changed(site.hub) if one.id not in replaced] if not query else ()
+    counted = catalog.matching(catalog.all_known(site.hub, scope), tags=[tag] if tag else [])
     superseded = 0 if query else sum(bool(memory.facts.superseded_by) for memory in counted)
     return site.page(
         request,
@@ -89,7 +79,7 @@ def memories_page(request: Request) -> Response:
         alike=[]
         if query
         else [
-            (one, ref_of_known(site.hub, one), other, ref_of_known(site.hub, other), similarity)
+            (one, catalog.ref(site.hub, one), other, catalog.ref(site.hub, other), similarity)
             for one, other, similarity in alike(site.hub, every)
         ],
         trash=trashed(site.hub),
@@ -99,29 +89,29 @@ def memories_page(request: Request) -> Response:
 def memory_page(request: Request) -> Response:
     """Show one memory, those it replaces and those near to it."""
     site = site_of(request)
-    hub, every = site.hub, all_known(site.hub)
-    memory = located(hub, request.query_params.get("id", ""), None, every)
+    hub, every = site.hub, catalog.all_known(site.hub)
+    memory = catalog.located(hub, request.query_params.get("id", ""), None, every)
     stored = read(memory.shelf, memory.path)
     text = stored.body if stored else ""
-    shelves = active_shelves(hub)
+    shelves = catalog.active_shelves(hub)
     near = [
-        (described(hub, other), similarity)
-        for found, similarity, _ in (nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN] if stored else [])
+        (catalog.described(hub, other), similarity)
+        for found, similarity, _ in (catalog.nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN] if stored else [])
         for other in every
         if (other.shelf.place, other.path) == (found.shelf.place, found.path) and other.facts.id != memory.facts.id
         if not (other.facts.superseded_by or memory.facts.superseded_by)
     ]
-    by_id = {one.facts.id: described(hub, one) for one in every}
+    by_id = {one.facts.id: catalog.described(hub, one) for one in every}
     return site.page(
         request,
         "memory.html",
         title=memory.title,
-        memory=described(hub, memory, text=text),
+        memory=catalog.described(hub, memory, text=text),
         curve=strength_curve(memory, hub.options.clock()),
         near=near,
         older=[by_id.get(name, name) for name in memory.facts.supersedes],
         newer=[by_id.get(name, name) for name in memory.facts.superseded_by],
-        changed=[one for one in subjects_changed(hub) if one.id == memory.facts.id],
+        changed=[one for one in catalog.subjects_changed(hub) if one.id == memory.facts.id],
         moves=[scope for scope in MOVES if scope != memory.shelf.scope],
     )
 
@@ -135,7 +125,7 @@ def merge_page(request: Request) -> Response:
         request,
         "merge.html",
         title=f"Merge {len(chosen)} memories",
-        memories=[described(site.hub, memory, text=body) for memory, body in zip(chosen, bodies, strict=True)],
+        memories=[catalog.described(site.hub, memory, text=body) for memory, body in zip(chosen, bodies, strict=True)],
         text="\n\n".join(filter(None, dict.fromkeys(bodies))),
         tags=_joined(memory.facts.tags for memory in chosen),
         about=_joined(memory.facts.about for memory in chosen),
@@ -186,8 +176,8 @@ def change(request: Request, form: Form) -> str:
 
 
 def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
-    every = all_known(hub)
-    located_files = (located(hub, name, None, every) for name in ids)
+    every = catalog.all_known(hub)
+    located_files = (catalog.located(hub, name, None, every) for name in ids)
     chosen = list({(one.shelf.place, one.path): one for one in located_files}.values())
     if len(chosen) < 2:
         raise UsageError("Select two or more memories to merge.")
@@ -229,7 +219,7 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, Me
     similar = np.triu(matrix @ matrix.T, 1)
     pairs = [
         (current[numbers[one]], current[numbers[other]], float(similar[one, other]))
-        for one, other in np.argwhere(similar >= NEAR_SIMILARITY).tolist()
+        for one, other in np.argwhere(similar >= catalog.NEAR_SIMILARITY).tolist()
         if current[numbers[one]].facts.rejected == current[numbers[other]].facts.rejected
     ]
     return sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]

@@ -15,17 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from kbhub.errors import EmbedderError, ModelUnavailable
-from kbhub.extensions.models.server import (
-    ONE_REQUEST,
-    PATIENCE,
-    Deadline,
-    Ollama,
-    connection_fault,
-    is_local,
-    is_too_long,
-    shown,
-    shown_address,
-)
+from kbhub.extensions.models import server
 from kbhub.frozen import Model
 from kbhub.values import struct
 
@@ -54,19 +44,21 @@ class OpenAIEndpoint:
 
     def __init__(self, url: str, model: str, key: str | None) -> None:
         self._url, self._model = url.rstrip("/"), model
-        self._where = f"The server at {shown_address(url)}"
+        self._where = f"The server at {server.shown_address(url)}"
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # Redirects are not followed: they would send texts and key to a server that the user did not choose.
-        self._client = httpx.Client(headers=headers, timeout=PATIENCE, limits=ONE_REQUEST, trust_env=not is_local(url))
+        self._client = httpx.Client(
+            headers=headers, timeout=server.PATIENCE, limits=server.ONE_REQUEST, trust_env=not server.is_local(url)
+        )
 
-    def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
+    def vectors(self, texts: Sequence[str], deadline: server.Deadline) -> list[list[float]]:
         """Return one vector per text."""
         vectors = deadline.wait_for(lambda: self._post(texts), f"{self._where} with {self._model!r}")
         if len(vectors) != len(texts):
             raise self._nonsense()
         return vectors
 
-    def version(self, deadline: Deadline) -> str:
+    def version(self, deadline: server.Deadline) -> str:
         """Return the length of the vectors; the protocol reveals no more about a model."""
         return str(len(self.vectors([SAMPLE], deadline)[0]))
 
@@ -77,17 +69,17 @@ class OpenAIEndpoint:
                 raise self._refused(response)
             reply = _Reply.model_validate_json(response.content)
         except httpx.HTTPError as error:
-            raise connection_fault(error, self._where, "does not answer. Start it.") from None
+            raise server.connection_fault(error, self._where, "does not answer. Start it.") from None
         except httpx.InvalidURL as error:
             raise ModelUnavailable(
-                "unreachable", f"embedder.url is not a valid address: {shown(str(error))}."
+                "unreachable", f"embedder.url is not a valid address: {server.shown(str(error))}."
             ) from None
         except ValidationError:
             raise self._nonsense() from None
         return [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
 
     def _refused(self, response: httpx.Response) -> ModelUnavailable:
-        status, said = response.status_code, shown(response.text)
+        status, said = response.status_code, server.shown(response.text)
         if response.has_redirect_location:
             return ModelUnavailable(
                 "refused", f"{self._where} redirects elsewhere. Set `embedder.url` to that address."
@@ -103,7 +95,7 @@ class OpenAIEndpoint:
             )
         if status in _BUSY:
             return ModelUnavailable("busy", f"{self._where} is busy ({status}: {said}). Try again.")
-        if is_too_long(said):
+        if server.is_too_long(said):
             return ModelUnavailable("too long", f"A text is too long for {self._model!r} ({said}).")
         return ModelUnavailable("refused", f"{self._where} reports an error ({status}: {said}).")
 
@@ -184,8 +176,8 @@ class RemoteEmbedder:
 
     def __init__(
         self,
-        vectors: Callable[[Sequence[str], Deadline], list[list[float]]],
-        version: Callable[[Deadline], str],
+        vectors: Callable[[Sequence[str], server.Deadline], list[list[float]]],
+        version: Callable[[server.Deadline], str],
         name: str,
         formats: PromptFormat,
     ) -> None:
@@ -204,7 +196,7 @@ class RemoteEmbedder:
         if self._fingerprint is not None:
             return self._fingerprint
         with self._faults(waiting=True):
-            return self._identified(Deadline(QUERY_SECONDS))
+            return self._identified(server.Deadline(QUERY_SECONDS))
 
     @property
     def dimensions(self) -> int:
@@ -217,7 +209,7 @@ class RemoteEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query; see `Embedder.embed_query`."""
-        deadline = Deadline(QUERY_SECONDS)
+        deadline = server.Deadline(QUERY_SECONDS)
         with self._faults(waiting=True):
             self._identified(deadline)
         row: NDArray[np.float32] = self._vectors(
@@ -225,7 +217,7 @@ class RemoteEmbedder:
         )[0]
         return row
 
-    def _identified(self, deadline: Deadline) -> str:
+    def _identified(self, deadline: server.Deadline) -> str:
         with self._identifying:
             if self._fingerprint is None:
                 version = self._version(deadline)
@@ -254,16 +246,16 @@ class RemoteEmbedder:
         """Return one row per text, retrying lost requests."""
         for pause in PAUSES:
             try:
-                return self._rows(batch, Deadline(BATCH_SECONDS, patient=True))
+                return self._rows(batch, server.Deadline(BATCH_SECONDS, patient=True))
             except ModelUnavailable as fault:
                 # Don't wait for a server that never answered.
                 restarting = fault.kind == "unreachable" and self._dimensions is not None
                 if fault.kind not in ("lost", "busy") and not restarting:
                     raise
             self._pause(pause)
-        return self._rows(batch, Deadline(BATCH_SECONDS, patient=True))
+        return self._rows(batch, server.Deadline(BATCH_SECONDS, patient=True))
 
-    def _rows(self, batch: Sequence[str], deadline: Deadline) -> list[list[float]]:
+    def _rows(self, batch: Sequence[str], deadline: server.Deadline) -> list[list[float]]:
         """Return one row per text, halving texts that the server refuses as too long."""
         try:
             return self._vectors_of(batch, deadline)
@@ -307,7 +299,7 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
     if not name.strip():
         raise EmbedderError(f"embedder.model: {model!r} names no model. Name one, such as `ollama/embeddinggemma`.")
     if kind == "ollama":
-        ollama = Ollama(env, settings.url)
+        ollama = server.Ollama(env, settings.url)
         return RemoteEmbedder(partial(ollama.embed, name), partial(ollama.digest, name), model, format_of(name))
     if settings.url is None:
         raise EmbedderError(
@@ -319,7 +311,7 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
         if not (key and key.isascii() and key.isprintable()):
             raise EmbedderError(
                 f"The variable {settings.key_variable} named by `embedder.keyVariable` is empty. Set it to the API "
-                f"key for {shown_address(settings.url)}."
+                f"key for {server.shown_address(settings.url)}."
             )
     endpoint = OpenAIEndpoint(settings.url, name, key)
     return RemoteEmbedder(endpoint.vectors, endpoint.version, model, format_of(name))

@@ -20,26 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kbhub import __version__
-from kbhub.server.daemon.protocol import (
-    GREETING_BYTES,
-    OURS,
-    ConnectOptions,
-    DaemonFolder,
-    DaemonLink,
-    DaemonRecord,
-    Refused,
-    dial,
-    greet,
-    greeting,
-    is_held,
-    other_variables,
-    passed_on,
-    process_mark,
-    read_record,
-    read_token,
-    running,
-    try_lock,
-)
+from kbhub.server.daemon import protocol
 from kbhub.values import Value, struct
 from kbhub.workspace.files import data_dir
 
@@ -83,36 +64,38 @@ class DaemonUnavailable(Exception):
 
 def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Select the variables for a new daemon."""
-    kept = passed_on(env) | {name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")}
+    kept = protocol.passed_on(env) | {
+        name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")
+    }
     code = str(Path(__file__).parents[3])  # another folder is a matter of one window's project
     return kept | {"PYTHONPATH": code} if code in env.get("PYTHONPATH", "").split(os.pathsep) else kept
 
 
 def reach(
-    folder: DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
-) -> DaemonLink:
+    folder: protocol.DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
+) -> protocol.DaemonLink:
     """Connect to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub."""
     return _started(folder, start, env, lambda starting: greeted(folder, hello, starting=starting))
 
 
-def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> DaemonRecord:
+def launch(folder: protocol.DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> protocol.DaemonRecord:
     """Start a daemon in a folder where none is running, and wait until it is ready."""
 
-    def ready(_: bool) -> DaemonRecord | None:
-        record = running(folder)
+    def ready(_: bool) -> protocol.DaemonRecord | None:
+        record = protocol.running(folder)
         return record if record and status(folder, record) else None
 
     return _started(folder, start, env, ready)
 
 
-def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
+def begin(folder: protocol.DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
     """Start a daemon in a folder where none is running, without waiting, unless one was just started."""
     folder.make()
     try:
         lately = time.time() - folder.crash.stat().st_mtime < AGAIN_SECONDS
     except FileNotFoundError:
         lately = False
-    if not lately and not is_held(folder.starting):
+    if not lately and not protocol.is_held(folder.starting):
         _spawn(folder, start, env)
 
 
@@ -126,7 +109,7 @@ def newer(one: str, other: str) -> bool:
 
 
 def _started(
-    folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str], there: Callable[[bool], T | None]
+    folder: protocol.DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str], there: Callable[[bool], T | None]
 ) -> T:
     """Poll until something is `there`, which is told whether this process may start it; start a daemon if need be."""
     end = time.monotonic() + START_SECONDS
@@ -139,7 +122,7 @@ def _started(
                 raise DaemonUnavailable(f"it was not ready within {START_SECONDS:.0f} s; see {folder.log}")
             if lock is None:
                 # Check again with the lock: another window may have been faster.
-                if lock := try_lock(folder.starting):
+                if lock := protocol.try_lock(folder.starting):
                     continue
             elif child is None:
                 child = _spawn(folder, start, env)
@@ -156,74 +139,78 @@ def _started(
             lock.close()
 
 
-def greeted(folder: DaemonFolder, hello: Mapping[str, Any], *, starting: bool = False) -> DaemonLink | None:
+def greeted(
+    folder: protocol.DaemonFolder, hello: Mapping[str, Any], *, starting: bool = False
+) -> protocol.DaemonLink | None:
     """Open a wire to a running daemon; None if one has to be started.
 
     An older one is asked to end if this process is `starting` another: else its windows could be faster to start it.
     """
-    record = read_record(folder)
-    token = read_token(folder)
-    if record is None or token is None or not is_held(folder.lock):
+    record = protocol.read_record(folder)
+    token = protocol.read_token(folder)
+    if record is None or token is None or not protocol.is_held(folder.lock):
         return None
     if newer(__version__, record.version):
         if record.start is None:
-            raise Refused("version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there")
+            raise protocol.Refused(
+                "version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there"
+            )
         if starting:
             _told_to_end(folder, record, "upgrade")
             _gone(folder, LEAVE_SECONDS)
         return None
     if record.prefix != sys.prefix:
-        raise Refused("installation", f"a daemon of the installation in {record.prefix} is running")
+        raise protocol.Refused("installation", f"a daemon of the installation in {record.prefix} is running")
     try:
-        link = dial(record.link)
+        link = protocol.dial(record.link)
     except OSError:
         return None
     try:
-        link.note = greet(link, "hello", token, version=__version__, **hello).get("note")
+        link.note = protocol.greet(link, "hello", token, version=__version__, **hello).get("note")
         return link
-    except (OSError, Refused) as error:
+    except (OSError, protocol.Refused) as error:
         link.close()
-        if isinstance(error, Refused) and error.reason != "leaving":
+        if isinstance(error, protocol.Refused) and error.reason != "leaving":
             raise
         return None  # it is ending
 
 
-def _told_to_end(folder: DaemonFolder, record: DaemonRecord, why: str) -> bool:
+def _told_to_end(folder: protocol.DaemonFolder, record: protocol.DaemonRecord, why: str) -> bool:
     """Ask the daemon to end; return whether it agreed, as one has that is ending."""
     try:
-        with dial(record.link) as link:
-            greet(link, "stop", read_token(folder) or "", why=why)
-    except Refused as refusal:
+        with protocol.dial(record.link) as link:
+            protocol.greet(link, "stop", protocol.read_token(folder) or "", why=why)
+    except protocol.Refused as refusal:
         return refusal.reason == "leaving"
     except OSError:
         return False
     return True
 
 
-def status(folder: DaemonFolder, record: DaemonRecord) -> dict[str, Any] | None:
+def status(folder: protocol.DaemonFolder, record: protocol.DaemonRecord) -> dict[str, Any] | None:
     """Return what a daemon says of itself; None if it does not answer."""
     try:
-        with dial(record.link) as link:
-            return greet(link, "status", read_token(folder) or "")
-    except (OSError, Refused):
+        with protocol.dial(record.link) as link:
+            return protocol.greet(link, "status", protocol.read_token(folder) or "")
+    except (OSError, protocol.Refused):
         return None
 
 
-def _gone(folder: DaemonFolder, seconds: float) -> bool:
+def _gone(folder: protocol.DaemonFolder, seconds: float) -> bool:
     """Wait until the daemon has ended; return False if it takes longer than some seconds."""
     end = time.monotonic() + seconds
-    while held := is_held(folder.lock):
+    while held := protocol.is_held(folder.lock):
         if time.monotonic() > end:
             break
         time.sleep(POLL_SECONDS)
     return not held
 
 
-def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> Popen[bytes]:
+def _spawn(folder: protocol.DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> Popen[bytes]:
     """Start the daemon as the last one, in a session of its own, so that it outlives its window."""
     import subprocess  # noqa: PLC0415 - 2 MB, which windows that find a daemon do without
 
-    died = read_record(folder)
+    died = protocol.read_record(folder)
     command = [sys.executable, "-P", "-m", "kbhub.server.daemon", json.dumps(dict((died and died.start) or start))]
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
@@ -234,22 +221,22 @@ def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
         return subprocess.Popen(command, env=daemon_environment(env), **options)  # noqa: S603 - our own program
 
 
-def own_server(wanted: ConnectOptions) -> tuple[DaemonLink, Popen[bytes]]:
+def own_server(wanted: protocol.ConnectOptions) -> tuple[protocol.DaemonLink, Popen[bytes]]:
     """Start a server for this window alone, on a wire like the daemon's; `OSError` if that is impossible."""
     import subprocess  # noqa: PLC0415 - as above
 
     command = [sys.executable, "-P", "-m", "kbhub", "serve"]
-    for option in fields(ConnectOptions):
+    for option in fields(protocol.ConnectOptions):
         value = getattr(wanted, option.name)
         name = f"--{option.name.replace('_', '-')}"
         each = value if isinstance(value, tuple) else [value] if value else []
         command += [word for one in each for word in ([name] if one is True else [name, one])]
     here, there = socket.socketpair()
     with there:
-        return DaemonLink(here), subprocess.Popen(command, stdin=there.fileno(), stdout=there.fileno())  # noqa: S603 - our own program
+        return protocol.DaemonLink(here), subprocess.Popen(command, stdin=there.fileno(), stdout=there.fileno())  # noqa: S603 - our own program
 
 
-def last_words(folder: DaemonFolder) -> str:
+def last_words(folder: protocol.DaemonFolder) -> str:
     """Return the last line of the last daemon that is not in its log; empty if none."""
     try:
         lines = folder.crash.read_text("utf-8", "replace").strip().splitlines()
@@ -273,11 +260,11 @@ class StopResult(Value):
     """The outcome as a sentence."""
 
 
-def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StopResult:
+def stop(folder: protocol.DaemonFolder, seconds: float = STOP_SECONDS) -> StopResult:
     """End the daemon: by request within some seconds, then by signal if its process is provably the recorded one."""
-    if not is_held(folder.lock):
+    if not protocol.is_held(folder.lock):
         return StopResult(running=False, stopped=True, how="none", message="No daemon is running.")
-    record = running(folder)
+    record = protocol.running(folder)
     if record is None:
         message = (
             f"A daemon is starting, or holds {folder.lock} without having recorded its process. Try again in a moment."
@@ -286,7 +273,7 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StopResult:
     how, stopped, process = "none", False, f"process {record.pid}"
     if _told_to_end(folder, record, "user") and _gone(folder, seconds):
         how, stopped, message = "asked", True, f"Stopped the daemon ({process})."
-    elif record.mark is None or process_mark(record.pid) != record.mark:
+    elif record.mark is None or protocol.process_mark(record.pid) != record.mark:
         message = f"The daemon does not answer, and {process} is not provably the daemon. Stop it by other means."
     else:
         signals = [(signal.SIGTERM, "killed")]
@@ -305,7 +292,7 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StopResult:
 
 
 @struct
-class Http(ConnectOptions):
+class Http(protocol.ConnectOptions):
     """The HTTP endpoint, and the workspace of requests that name none."""
 
     port: int | None = None
@@ -332,15 +319,15 @@ def start_of(stored: Mapping[str, Any]) -> Start:
     return Start(**{**stored, "http": http and Http(**{**http, "base": tuple(http.get("base", ()))})})
 
 
-def _of_this_version(env: Mapping[str, str]) -> tuple[DaemonRecord, str] | None:
+def _of_this_version(env: Mapping[str, str]) -> tuple[protocol.DaemonRecord, str] | None:
     """Return the running daemon and its token, if it is of this version of kbhub."""
-    folder = DaemonFolder(data_dir(env))
-    record, token = running(folder), read_token(folder)
+    folder = protocol.DaemonFolder(data_dir(env))
+    record, token = protocol.running(folder), protocol.read_token(folder)
     return (record, token) if record and token and record.version == __version__ else None
 
 
 def serve_by_daemon(
-    wanted: ConnectOptions,
+    wanted: protocol.ConnectOptions,
     env: Mapping[str, str],
     door: PageAddress,
     ready: Callable[[], object],
@@ -354,17 +341,17 @@ def serve_by_daemon(
     if (found := _of_this_version(env)) is None:
         return False
     record, token = found
-    hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
+    hello = protocol.greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
     try:
-        with dial(record.link) as link:
-            greet(link, "ui", token, **hello, also=other_variables(env), page=asdict(door))
+        with protocol.dial(record.link) as link:
+            protocol.greet(link, "ui", token, **hello, also=protocol.other_variables(env), page=asdict(door))
             ready()
             for line in link.lines():
                 said = json.loads(line)
-                if said.get(OURS) != "ui":
+                if said.get(protocol.OURS) != "ui":
                     break  # it is leaving
                 changed(type(door)(**said["page"]))
-    except (OSError, Refused):
+    except (OSError, protocol.Refused):
         return False
     return True
 
@@ -408,15 +395,15 @@ def run_hook(event: str, client: str, env: Mapping[str, str]) -> int:
 
 
 def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limit: float) -> str:
-    if len(data) < GREETING_BYTES // 2 and (found := _of_this_version(env)):
+    if len(data) < protocol.GREETING_BYTES // 2 and (found := _of_this_version(env)):
         record, token = found
-        hello = greeting(ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
+        hello = protocol.greeting(protocol.ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
         try:
-            with dial(record.link) as link:
+            with protocol.dial(record.link) as link:
                 link.seconds = HANDED_OVER_SECONDS if event in HANDED_OVER else limit
                 told = {"event": event, "client": client, "data": data.decode("utf-8", "replace")}
-                return str(greet(link, "hook", token, **hello, hook=told)["output"])
-        except (OSError, Refused, KeyError):
+                return str(protocol.greet(link, "hook", token, **hello, hook=told)["output"])
+        except (OSError, protocol.Refused, KeyError):
             return ""
     if event in HANDED_OVER and hasattr(os, "fork"):
         if os.fork() == 0:
@@ -439,8 +426,8 @@ def _alone(event: str, client: str, data: bytes, env: Mapping[str, str]) -> NoRe
 
 
 def _by_itself(event: str, client: str, data: bytes, env: Mapping[str, str]) -> str:
-    folder = DaemonFolder(data_dir(env))
-    if event != END and running(folder) is None:
+    folder = protocol.DaemonFolder(data_dir(env))
+    if event != END and protocol.running(folder) is None:
         begin(folder, {"ends": True}, env)
     # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.
     from kbhub.hooks.delivery import Hooking, HookMessage  # noqa: PLC0415

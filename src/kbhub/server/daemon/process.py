@@ -35,22 +35,9 @@ from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.delivery import Hooking, HookMessage
 from kbhub.hub import Hub, HubOptions, SharedState
+from kbhub.server.daemon import protocol
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path
 from kbhub.server.daemon.launch import Http, Start
-from kbhub.server.daemon.protocol import (
-    GREETING_BYTES,
-    GREETING_SECONDS,
-    LINK,
-    OURS,
-    TOKEN_BYTES,
-    ConnectOptions,
-    DaemonFolder,
-    DaemonRecord,
-    note_name,
-    process_mark,
-    read_record,
-    read_token,
-)
 from kbhub.server.frames import line_of
 from kbhub.server.server import KbhubServer
 from kbhub.server.stdio import LOG_FORMAT, Transport, converse, protocol_of
@@ -83,16 +70,16 @@ CLOSE_SECONDS = 2.0
 TICK_SECONDS = 5.0
 
 
-def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
+def write_record(folder: protocol.DaemonFolder, record: protocol.DaemonRecord) -> None:
     """Announce that a daemon is ready."""
     write_atomically(folder.record, json.dumps(asdict(record)))
 
 
-def make_token(folder: DaemonFolder) -> str:
+def make_token(folder: protocol.DaemonFolder) -> str:
     """Return the token, creating a new one unless an existing one was private to the user."""
-    if token := read_token(folder):
+    if token := protocol.read_token(folder):
         return token
-    token = os.urandom(TOKEN_BYTES).hex()
+    token = os.urandom(protocol.TOKEN_BYTES).hex()
     write_atomically(folder.token, f"{token}\n")
     return token
 
@@ -100,7 +87,9 @@ def make_token(folder: DaemonFolder) -> str:
 class Daemon:
     """The one process for many clients; `options` are for HTTP requests that name no workspace."""
 
-    def __init__(self, start: Start, folder: DaemonFolder, options: HubOptions, settings: ServeSettings) -> None:
+    def __init__(
+        self, start: Start, folder: protocol.DaemonFolder, options: HubOptions, settings: ServeSettings
+    ) -> None:
         self._start, self._folder, self._options, self._settings = start, folder, options, settings
         self._shared = SharedState()
         self._token = make_token(folder)
@@ -136,9 +125,11 @@ class Daemon:
                     self._endpoint = HttpServer(self._guarded)
                     self._http = f"unix:{http.socket}" if http.socket else f"http://{HOST}:{port}{MCP_PATH}"
                     group.start_soon(partial(self._endpoint.serve, sockets=[bound]))
-                mark = await run_sync(process_mark, os.getpid())
+                mark = await run_sync(protocol.process_mark, os.getpid())
                 told = asdict(self._start) if self._start.detached else None
-                write_record(self._folder, DaemonRecord(os.getpid(), mark, __version__, where, self._http, told))
+                write_record(
+                    self._folder, protocol.DaemonRecord(os.getpid(), mark, __version__, where, self._http, told)
+                )
                 ready(self._http)
                 group.start_soon(self._watch, where)
                 await self._ended.wait()
@@ -234,12 +225,12 @@ class Daemon:
 
     def _recorded(self) -> bool:
         """Return whether the record is this daemon's: another one starts if somebody deletes the folder."""
-        record = read_record(self._folder)
+        record = protocol.read_record(self._folder)
         return record is not None and record.pid == os.getpid()
 
 
 def run(
-    start: Start, folder: DaemonFolder, lock: FileIO, ready: Callable[[str | None], None] = lambda _: None
+    start: Start, folder: protocol.DaemonFolder, lock: FileIO, ready: Callable[[str | None], None] = lambda _: None
 ) -> NoReturn:
     """Run the daemon, as `Daemon.run`, then end the process; the held lock proves that there is no other one."""
     os.umask(0o077)
@@ -259,7 +250,7 @@ def run(
     logging.getLogger("kbhub.server.daemon").setLevel(min(logging.INFO, logging.getLevelName(level)))
     if problem:
         log.warning("%s", problem)
-    record = read_record(folder)  # a dead daemon's, as the lock is ours
+    record = protocol.read_record(folder)  # a dead daemon's, as the lock is ours
     if record and isinstance(record.link, str):
         place = Path(record.link).parent
         if place.parent == Path(tempfile.gettempdir()) and OWN in place.name:
@@ -315,7 +306,7 @@ class Greeting(Model, extra="ignore"):
     env: dict[str, str] = Field(default_factory=dict)
     also: dict[str, str] = Field(default_factory=dict)
     version: str = ""
-    wanted: ConnectOptions = ConnectOptions()
+    wanted: protocol.ConnectOptions = protocol.ConnectOptions()
     page: dict[str, Any] | None = None
     hook: HookMessage | None = None
 
@@ -350,7 +341,7 @@ class Connections:
     async def leave(self, why: str, seconds: float) -> None:
         """Tell the clients why the daemon ends, and wait up to some seconds until they have disconnected."""
         self._leaving = True
-        line = line_of({OURS: "leaving", "why": why})
+        line = line_of({protocol.OURS: "leaving", "why": why})
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as group:
                 for peer in list(self._open):
@@ -372,8 +363,8 @@ class Connections:
         if len(self._greeting) > MOST_GREETING:
             await self._greeting.pop(next(iter(self._greeting))).aclose()
         try:
-            with anyio.fail_after(GREETING_SECONDS):
-                line = await buffered.receive_until(b"\n", GREETING_BYTES)
+            with anyio.fail_after(protocol.GREETING_SECONDS):
+                line = await buffered.receive_until(b"\n", protocol.GREETING_BYTES)
         except anyio.DelimiterNotFound:
             await stream.send(line_of(_refusal("greeting", "The greeting is too long.")))
             return
@@ -388,7 +379,7 @@ class Connections:
                 usage = isinstance(error, UsageError | ConfigError)
                 answer = _refusal("usage" if usage else "failed", str(error), error.exit_code if usage else 0)
             else:
-                answer = {OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
+                answer = {protocol.OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
         if greeting and greeting.kbhub == "ui" and greeting.page:
             await self._show(Peer(stream, buffered), greeting, greeting.page)
             return
@@ -412,12 +403,12 @@ class Connections:
             return _refusal("greeting", "The greeting is malformed."), None
         if not hmac.compare_digest(greeting.token.encode(), self._token.encode()):
             return _refusal("token", "The token is wrong."), None
-        if greeting.link != LINK:
+        if greeting.link != protocol.LINK:
             return _refusal("link", f"The daemon of kbhub {__version__} speaks another protocol."), None
         if greeting.kbhub == "status":
-            return {OURS: "status", **self._status()}, greeting
+            return {protocol.OURS: "status", **self._status()}, greeting
         if greeting.kbhub == "stop":
-            return {OURS: "stop", "version": __version__}, greeting
+            return {protocol.OURS: "stop", "version": __version__}, greeting
         if greeting.kbhub not in ("hello", "ui", "hook"):
             return _refusal("greeting", "The greeting is malformed."), None
         if self._leaving:
@@ -443,7 +434,7 @@ class Connections:
         except (KbhubError, ValueError) as error:
             log.info("A hook stays silent: %s", error)
             output = ""
-        return {OURS: "hook", "version": __version__, "output": output}
+        return {protocol.OURS: "hook", "version": __version__, "output": output}
 
     async def _show(self, peer: Peer, greeting: Greeting, wanted: dict[str, Any]) -> None:
         """Serve the page of `kbhub ui` for as long as the command is there."""
@@ -451,7 +442,7 @@ class Connections:
         from kbhub.ui import access, app  # noqa: PLC0415
 
         async def changed(door: access.PageAddress) -> None:
-            await peer.say(line_of({OURS: "ui", "page": asdict(door)}))
+            await peer.say(line_of({protocol.OURS: "ui", "page": asdict(door)}))
 
         door = access.PageAddress(**wanted)
         try:
@@ -462,7 +453,7 @@ class Connections:
             return
         with self._counted(peer):
             async with anyio.create_task_group() as group:
-                group.start_soon(page.serve, lambda: peer.say(line_of({OURS: "ui", "version": __version__})))
+                group.start_soon(page.serve, lambda: peer.say(line_of({protocol.OURS: "ui", "version": __version__})))
                 await peer.hear()
                 page.end()
 
@@ -471,7 +462,7 @@ class Connections:
         return hub_options(greeting.wanted, greeting.also | greeting.env, serve=True, **places)
 
 
-def hub_options(wanted: ConnectOptions, env: dict[str, str], **more: Any) -> HubOptions:
+def hub_options(wanted: protocol.ConnectOptions, env: dict[str, str], **more: Any) -> HubOptions:
     """Return what options of a command line and variables say of a hub, and what else is known of it."""
     return HubOptions(
         root=wanted.root,
@@ -517,8 +508,8 @@ def _note(line: bytes, greeting: Greeting, hub: Hub) -> tuple[str, list[Any]] | 
     seen, also = hub.files.as_list() if hub.files else None, installed.as_list()
     if greeting.version != __version__ or seen is None or also is None:
         return None
-    return note_name(greeting.version, json.loads(line)), [*seen, *also]
+    return protocol.note_name(greeting.version, json.loads(line)), [*seen, *also]
 
 
 def _refusal(reason: str, message: str, exit_code: int = 0) -> dict[str, Any]:
-    return {OURS: "refused", "reason": reason, "message": message, "exit": exit_code}
+    return {protocol.OURS: "refused", "reason": reason, "message": message, "exit": exit_code}

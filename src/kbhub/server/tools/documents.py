@@ -10,10 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from kbhub.editing import Deleted, Renamed, Restored, Written, rename
-from kbhub.editing import delete_document as delete
-from kbhub.editing import restore as restore_deleted
-from kbhub.editing import write_document as write
+from kbhub import editing
 from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.documents import WriteMode
 from kbhub.editing.findings import AuditReport
@@ -21,10 +18,8 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.sessions import mark_read
 from kbhub.memory import catalog
+from kbhub.reading import neighbours
 from kbhub.reading.lists import status as status_of
-from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
-from kbhub.reading.neighbours import related as related_of
-from kbhub.reading.neighbours import tags as tags_of
 from kbhub.reading.read import ReadOptions, by_index
 from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
@@ -43,7 +38,7 @@ MAX_REFS = 50
 """Most refs per call; an answer has room for a few hundred lines of each."""
 
 
-Hops = Annotated[int, Field(ge=0, le=MOST_HOPS, description="Links to follow.")]
+Hops = Annotated[int, Field(ge=0, le=neighbours.MOST_HOPS, description="Links to follow.")]
 
 
 async def read(
@@ -96,13 +91,13 @@ async def related(
         BeforeValidator(as_list),
         Field(description="Only these kinds of relation.", json_schema_extra=brief()),
     ] = None,
-    limit: Annotated[int, Field(ge=1, le=100, description="Per kind.")] = RELATED_LIMIT,
+    limit: Annotated[int, Field(ge=1, le=100, description="Per kind.")] = neighbours.RELATED_LIMIT,
 ) -> Annotated[CallToolResult, Related]:
     """Show what is related to a document: links, backlinks, `related` of its front matter, shared tags, similar
     meaning; and its broken links.
     """
     await calls.freshen(context, first_index=True)
-    result = await calls.run(related_of, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit)
+    result = await calls.run(neighbours.related, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit)
     return calls.told(related_report(result))
 
 
@@ -114,7 +109,7 @@ async def tags(
     hops: Hops = 1,
     limit: Annotated[
         int, Field(ge=1, description="Maximum number of tags or documents.", json_schema_extra=brief())
-    ] = TAGS_LIMIT,
+    ] = neighbours.TAGS_LIMIT,
     everything: Annotated[bool, Field(description="No limit.")] = False,
 ) -> Annotated[CallToolResult, Tags]:
     """List all tags with counts or, given `names`, all documents that have them and what those link to: all about a
@@ -125,7 +120,7 @@ async def tags(
         return await calls.nothing(Tags())
     await calls.freshen(context, chosen, first_index=True)
     result = await calls.run(
-        tags_of, calls.hub, tuple(names or ()), bases=chosen, hops=hops, limit=limit, everything=everything
+        neighbours.tags, calls.hub, tuple(names or ()), bases=chosen, hops=hops, limit=limit, everything=everything
     )
     return calls.told(tags_report(result), inf if everything else ANSWER_BYTES)
 
@@ -190,8 +185,8 @@ hand. The result is indexed at once, which takes up to eighty times as much memo
 class Removal(Model):
     """What `delete_document` did: one of the two."""
 
-    deleted: Deleted | None = Field(None, description="What was deleted.")
-    restored: Restored | None = Field(None, description="What was restored.")
+    deleted: editing.Deleted | None = Field(None, description="What was deleted.")
+    restored: editing.Restored | None = Field(None, description="What was restored.")
 
 
 async def write_document(
@@ -210,7 +205,7 @@ async def write_document(
         dict[str, Any] | None, Field(description="Keys to set, such as `tags`; null removes one.")
     ] = None,
     based_on: BasedOn = None,
-) -> Annotated[CallToolResult, Written]:
+) -> Annotated[CallToolResult, editing.Written]:
     """Create or change a document; the rest of the file stays byte for byte the same. Reports broken links."""
     if (size := len((text or "").encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
         raise UsageError(
@@ -223,7 +218,7 @@ async def write_document(
             "Nothing was written. Shorten it."
         )
     done = await calls.run(
-        write,
+        editing.write_document,
         calls.hub,
         ref,
         text=text,
@@ -244,9 +239,9 @@ async def delete_document(
 ) -> Annotated[CallToolResult, Removal]:
     """Move a document to the trash. Lists the links this breaks."""
     if restore:
-        done = Removal(restored=await calls.run(restore_deleted, calls.hub, ref))
+        done = Removal(restored=await calls.run(editing.restore, calls.hub, ref))
     else:
-        done = Removal(deleted=await calls.run(delete, calls.hub, ref, based_on))
+        done = Removal(deleted=await calls.run(editing.delete_document, calls.hub, ref, based_on))
     await calls.run(calls.announcer.look)
     one = done.deleted or done.restored
     return calls.result(model_answer(edit_report(one))[0] if one else "", done)
@@ -257,7 +252,7 @@ async def rename_document(
     ref: OneDocument,
     to: Annotated[str, Field(description="New path in its base, or a folder ending in `/`.")],
     update_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
-) -> Annotated[CallToolResult, Renamed]:
+) -> Annotated[CallToolResult, editing.Renamed]:
     """Rename or move a document."""
-    done = await calls.run(rename, calls.hub, ref, to, update_links=update_links)
+    done = await calls.run(editing.rename, calls.hub, ref, to, update_links=update_links)
     return await calls.changed(edit_report(done))

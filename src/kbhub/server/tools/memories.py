@@ -10,11 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from kbhub.errors import WriteRefused
 from kbhub.frozen import Model
-from kbhub.memory.changes import forget as forget_memories
-from kbhub.memory.changes import remember as save_memory
-from kbhub.memory.changes import to_forget
-from kbhub.memory.lists import LISTED
-from kbhub.memory.lists import memories as list_memories
+from kbhub.memory import changes, lists
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report
 from kbhub.server.calls import Calls
@@ -56,7 +52,7 @@ async def remember(
     """
     options = options or RememberOptions()
     done = await calls.run(
-        save_memory,
+        changes.remember,
         calls.hub,
         text,
         tags=tuple(tags or ()),
@@ -82,12 +78,12 @@ async def memories(
     namespace: OnlyNamespace = None,
     limit: Annotated[
         int, Field(ge=1, le=100, description="Maximum number of memories.", json_schema_extra=brief())
-    ] = LISTED,
+    ] = lists.LISTED,
     offset: Annotated[int, Field(ge=0, description="Memories to skip.", json_schema_extra=brief())] = 0,
 ) -> Annotated[CallToolResult, MemoryList]:
     """List or search the memory of this project and its user, with ids. `search` finds memories, too."""
     result = await calls.run(
-        list_memories,
+        lists.memories,
         calls.hub,
         query,
         scope=scope,
@@ -121,7 +117,7 @@ async def forget(
         "everything": everything,
     }
     if everything:
-        count = len(await calls.run(to_forget, calls.hub, **chosen))
+        count = len(await calls.run(changes.to_forget, calls.hub, **chosen))
         whose = {"user": "yours for all projects", "shared": "the shared ones", "team": "the team's"}
         question = (
             f"An agent wants to forget {'1 memory' if count == 1 else f'all {count} memories'} "
@@ -132,5 +128,5 @@ async def forget(
             return reply
         if reply not in (None, "accept"):
             raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
-    done = await calls.run(forget_memories, calls.hub, **chosen)
+    done = await calls.run(changes.forget, calls.hub, **chosen)
     return await calls.changed(forgotten_report(done))
