@@ -133,8 +133,6 @@ def test_the_readme_is_short_and_begins_with_its_two_commands():
     assert "pytest" in commands[1]
     assert text.count("\n") < 100
 
-
-def test_nothing_names_a_registry():
     hosts = re.compile(r"pypi\.org|pythonhosted|registry\.npmjs|deb\.debian")
     files = [path for path in ROOT.glob("*") if path.suffix in {".md", ".txt", ".toml"}]
 

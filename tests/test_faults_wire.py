@@ -46,13 +46,11 @@ def send(window, data: bytes) -> None:
 
 
 def test_a_flood_of_searches_is_answered(window):
+    """Cancelled at once, twice, too late or never begun: the next call is answered."""
     asked = [window.begin(call("search", query=f"canary {number}")) for number in range(FLOOD)]
 
     assert all("1. deploy.md:1-3" in text_of(window.answer(number)) for number in asked)
 
-
-def test_cancelled_calls_leave_nothing_behind(window):
-    """Cancelled at once, twice, too late or never begun: the next call is answered."""
     for _ in range(50):
         asked = window.begin(call("search", query="canary"))
         for request in (asked, asked, asked - 1, 10_000_000, "no number"):

@@ -63,16 +63,16 @@ def test_no_word_of_a_document_is_out_of_reach(environment):
 
 
 def test_nothing_is_left_by_commands_that_index_nothing(environment, kbhub):
-    """No empty database lies about after a look or a mistake (mdvault: 14)."""
+    """No empty database lies about after a look or a mistake (mdvault: 14).
+
+    Searching, reading and indexing write nothing into a repository (knowledgebased: 17).
+    """
     environment.write("knowledge/a.md", "# Zebra\n")
     for line in ("status", "read a.md", "admin index nope", "base trust --list"):
         kbhub(*line.split())
 
         assert [*Path(environment.env["KBHUB_CACHE_DIR"]).rglob("*"), *environment.home.rglob("*")] == [], line
 
-
-def test_the_project_is_left_as_it_is(environment, kbhub):
-    """Searching, reading and indexing write nothing into a repository (knowledgebased: 17)."""
     environment.write("knowledge/a.md", "# Zebra\n")
     before = snapshot(environment.project)
     for line in ("admin index --full", "search zebra", "read a.md", "status", "base trust --list"):

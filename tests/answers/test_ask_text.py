@@ -41,15 +41,6 @@ def test_text_is_taken_apart_into_what_stands_alone(text, expected):
     assert texts(text) == expected
 
 
-def test_items_of_a_long_list_stand_alone_and_units_know_their_lines():
-    items = [f"- item {number} " + "word " * 10 for number in range(20)]
-    found = units("One.\nTwo. Three.\n\nFour.", 5)
-
-    assert texts("\n".join(items)) == [item.rstrip() for item in items]
-    assert [(one.text, one.line) for one in found] == [("One.", 5), ("Two.", 6), ("Three.", 6), ("Four.", 8)]
-    assert texts("a. B\nc\n```\n\nText.", in_code=True) == ["```\na. B\nc\n```", "Text."]  # begins within code
-
-
 @given(st.text(max_size=400))
 def test_any_text_can_be_taken_apart(text):
     for one in units(text):
@@ -61,10 +52,17 @@ def test_tokens_grow_with_the_text(one, other):
     assert estimated_tokens(one + "\n" + other) >= max(estimated_tokens(one), estimated_tokens(other)) - 1
 
 
-def test_tokens_are_estimated_rather_too_high():
+def test_items_of_a_long_list_stand_alone_with_their_lines_and_tokens_are_estimated_rather_too_high():
     """Prose takes some four letters a token, and Han characters one each."""
     assert 9 <= estimated_tokens("The quick brown fox jumps over the lazy dog.") <= 14
     assert estimated_tokens("再次部署之前的标签") == 9
+
+    items = [f"- item {number} " + "word " * 10 for number in range(20)]
+    found = units("One.\nTwo. Three.\n\nFour.", 5)
+
+    assert texts("\n".join(items)) == [item.rstrip() for item in items]
+    assert [(one.text, one.line) for one in found] == [("One.", 5), ("Two.", 6), ("Three.", 6), ("Four.", 8)]
+    assert texts("a. B\nc\n```\n\nText.", in_code=True) == ["```\na. B\nc\n```", "Text."]  # begins within code
 
 
 def checked(text, *passages, max_tokens=500):
@@ -106,12 +104,22 @@ def test_citations_are_read_in_the_forms_that_models_write(written, expected):
     assert checked(written).text == expected
 
 
-def test_citations_that_point_nowhere_are_removed_and_counted():
+def test_what_a_model_may_not_say_is_removed():
+    """Citations that point nowhere, what is beyond the length asked for, and an echo of the prompt."""
     found = checked("Redeploy [1][9]. The moon is cheese [7]. Wait [2].")
 
     assert found.text == "Redeploy. [1] Wait. [2]"
     assert found.removed == 2
     assert found.dropped == ("The moon is cheese.",)
+
+    found = checked(" ".join(f"Sentence number {number} about things [1]." for number in range(20)), max_tokens=50)
+
+    assert found.text.endswith("[1]")
+    assert 5 <= len(found.dropped) < 20
+
+    one = passage(1)
+
+    assert check(request_of(prepared(one)).prompt, [one], 500) is None
 
 
 @pytest.mark.parametrize(
@@ -127,13 +135,6 @@ def test_a_text_that_cites_too_little_is_none(text):
     assert checked(text) is None
 
 
-def test_what_is_beyond_the_length_asked_for_is_dropped():
-    found = checked(" ".join(f"Sentence number {number} about things [1]." for number in range(20)), max_tokens=50)
-
-    assert found.text.endswith("[1]")
-    assert 5 <= len(found.dropped) < 20
-
-
 PIECES = ("Redeploy [1]. ", "a", "[", "[1]", "`", "![", "<!--", "[a](", "[1,", "` ", ".", "- a\n", "\n", "【1", ' ."')
 
 
@@ -145,12 +146,6 @@ def test_a_model_that_writes_on_and_on_holds_nobody_up(piece):
 
     assert time.process_time() - started < 2
     assert found is None or estimated_tokens(found.text) < 2 * 500 * 2
-
-
-def test_an_echo_of_the_prompt_is_no_answer():
-    one = passage(1)
-
-    assert check(request_of(prepared(one)).prompt, [one], 500) is None
 
 
 def test_the_excerpt_that_supports_a_sentence_is_there():
@@ -265,8 +260,6 @@ def test_what_is_said_twice_is_said_once_and_a_number_in_brackets_is_no_citation
     assert extracted("", "").text.count("canary") == 1
     assert extracted("To roll back see the paper [7].").text == r"To roll back see the paper \[7]. [1]"
 
-
-def test_without_vectors_words_decide():
     text = "The sky is blue. We roll back with a tag."
 
     assert extracted(text, embedder=None).text == "We roll back with a tag. [1]"

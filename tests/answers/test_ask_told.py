@@ -29,15 +29,14 @@ def written(*passages, **options):
     return extract(prepared(*passages, **options), None).text
 
 
-def test_sentences_of_a_line_stand_in_its_order():
-    """The one that answers best may be the last of a runbook's line."""
+def test_what_follows_each_other_is_told_in_its_order_and_other_passages_best_first():
+    """The one that answers best may be the last of a runbook's line.
+
+    What is done first is told first, even if a later step comes nearer; not what stands far above the answer.
+    """
     text = "Call back first. Then roll it back. Roll back only once."
 
     assert written(passage(1, text)) == f"{text} [1]"
-
-
-def test_passages_that_follow_each_other_are_told_as_in_their_document_and_others_best_first():
-    """What is done first is told first, even if a later step comes nearer; not what stands far above the answer."""
 
     def at(line, number, text, score, docid="#aaaaaa"):
         return passage(number, text, start_line=line, end_line=line, docid=docid, score=score)
@@ -60,7 +59,7 @@ def test_a_sentence_left_out_is_marked_and_a_short_one_is_told():
 
 
 def test_sections_are_named_and_each_is_cited_once():
-    """A step without its heading can be taken for another one."""
+    """A step without its heading can be taken for another one. Every proposal begins with a summary."""
     text = "# Deploying\n\nWe roll back. We go back.\n\n## If it fails\n\nRoll back at once.\n"
 
     assert written(passage(1, text)) == (
@@ -68,9 +67,6 @@ def test_sections_are_named_and_each_is_cited_once():
     )
     assert written(passage(1, "We roll back.")) == "We roll back. [1]"
 
-
-def test_a_document_is_named_by_its_file_where_its_title_names_none():
-    """Every proposal begins with a summary."""
     text = "## How\n\nWe roll back.\n\n## When\n\nThey go back.\n"
 
     assert written(passage(1, text, title="Summary")).startswith("**p1 › How**\n\nWe roll back. [1]\n\n**When**")
@@ -111,8 +107,6 @@ def test_a_row_is_found_by_meaning_where_no_word_is_the_same():
     assert "| 429 | too many requests |" in text
     assert text.count("\n|") < STATUSES.count("\n|")
 
-
-def test_rows_left_out_between_two_are_marked():
     text = written(passage(1, STATUSES), question="malformed or forbids", words=("malform", "forbid"))
 
     assert "| 400 | the request is malformed |\n| … |\n| 409 | the state forbids it |" in text

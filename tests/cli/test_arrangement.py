@@ -59,8 +59,6 @@ def test_the_command_comes_first():
     for line in (*LINES, *AS_THEY_ARE):
         assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
 
-
-def test_the_common_options_are_those_of_the_commands():
     arguments = [one for one in app["search"].assemble_argument_collection() if one.field_info.name in COMMON]
     assert {one.name for one in arguments if one.hint is not bool} == VALUES
     assert {one.name for one in arguments if one.hint is bool} == FLAGS

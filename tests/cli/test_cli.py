@@ -100,13 +100,11 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     assert shop(*command).json["total"] == 71
 
 
-def test_words_are_joined_and_dashes_come_after_two_dashes(shop):
+def test_words_are_joined_and_options_reach_the_query(shop, environment):
     assert shop("search", "rolling", "back", "--json").json["query"] == "rolling back"
     assert shop("search", "--json", "--", "git", "--no-track").json["query"] == "git --no-track"
     assert shop("search", "-", "--json", stdin="crate \xff".encode("latin-1")).json["query"] == "crate \ufffd"
 
-
-def test_options_reach_the_query(shop, environment):
     other = environment.home / "notes"
     environment.write(str(other / "crate.md"), "# Crate\n\nAnother crate.\n")
     base = ("--base", f"notes={other}")
@@ -180,13 +178,11 @@ def test_switched_off_is_said(shop, environment, monkeypatch):
     assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
 
 
-def test_read_prints_the_very_bytes(shop, environment):
+def test_read_prints_the_very_bytes_and_headers_of_several_documents(shop, environment):
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
     environment.write("knowledge/odd.md", text)
     assert shop("read", "odd.md").out == text
 
-
-def test_several_documents_have_headers(shop):
     read = shop("read", "glossary.md:3", "runbooks/rollback.md#Rolling back")
     headers = re.sub(r"#[0-9a-f]{6}", "#<docid>", read.out)
     assert headers == (
@@ -226,15 +222,13 @@ def test_reading_where_nothing_is_says_so(kbhub, environment):
     assert "run `kbhub base trust" in kbhub("read", "a.md").err
 
 
-def test_index_reports_what_it_did(shop, environment, snapshot):
+def test_index_reports_what_it_did_and_names_files_that_fail(shop, environment, snapshot):
     first = shop("admin", "index")
     again = shop("admin", "index")
     full = shop("admin", "index", "project", "--full")
     assert {first.code, again.code, full.code} == {0}
     assert anonymous(first.out + again.out + full.out, environment) == snapshot
 
-
-def test_index_names_files_that_fail(shop, environment):
     (environment.project / "knowledge" / "loop.md").symlink_to("loop.md")
     done = shop("admin", "index")
     assert done.code == 0
@@ -286,20 +280,11 @@ def test_init_says_what_to_do_next(kbhub, environment, snapshot):
     assert "nothing had to change" in again.err
     assert kbhub("init", "--json").json["made"] == []
 
-
-def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, environment):
     environment.write(environment.home / "notes" / "a.md", "# Crate\n")
     done = kbhub("init", "--knowledge", str(environment.home / "notes"), code=0)
     assert "how to write knowledge" not in done.out
     assert "\n  kbhub ls project  " in done.out
     assert "a.md" in kbhub("ls", "project", code=0).out
-
-
-def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
-    told = " ".join(kbhub("audit", "--help", code=0).out.split())
-    page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]
-    assert f"Checks: {', '.join(CHECKS)}." in told
-    assert re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE) == list(CHECKS)
 
 
 def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
@@ -367,8 +352,13 @@ def test_help(kbhub, command, snapshot):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_the_version_is_printed(kbhub):
+def test_the_version_is_printed_and_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
     assert kbhub("--version") == (0, f"{kbhub_version}\n", "")
+
+    told = " ".join(kbhub("audit", "--help", code=0).out.split())
+    page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]
+    assert f"Checks: {', '.join(CHECKS)}." in told
+    assert re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE) == list(CHECKS)
 
 
 WRONG = {
@@ -438,17 +428,17 @@ def test_json_is_one_document_and_nothing_else(shop, environment):
         assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
-def test_colours_are_for_terminals(shop, streams, monkeypatch):
-    """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is."""
+def test_colours_are_for_terminals(shop, streams, monkeypatch, environment):
+    """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is.
+
+    A terminal or locale without Unicode gets escapes, not a traceback.
+    """
     assert "\x1b[1;33mcrate\x1b[0m" in streams("search", "crate")
     assert "\x1b" not in streams("search", "crate", NO_COLOR="1")
     assert "\x1b" not in shop("search", "crate").out
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[1;33mcrate\x1b[0m" in shop("search", "crate").out
 
-
-def test_any_text_can_be_printed_anywhere(environment, shop, streams):
-    """A terminal or locale without Unicode gets escapes, not a traceback."""
     environment.write("knowledge/日本.md", "# ローカル環境\n\n環境の構築 😀\n")
     assert "ローカル環境" in streams("search", "環境", encoding="ascii", terminal=False)
     assert "\\u30ed" in streams("search", "環境", encoding="ascii", NO_COLOR="1")

@@ -73,10 +73,16 @@ def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch)
     assert kbhub("base", "context", "rm").code == 2
 
 
-def test_lines_around_matches_are_shown_as_grep_does(kbhub):
+def test_lines_are_shown_as_grep_does_chosen_and_numbered(kbhub):
     out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
     shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
     assert shown == [*(" 4-", " 5:Run `shop rollback`.", " 6-", "--"), *("12-", "13:Tell them of the rollback.")]
+
+    assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
+        "5:Run `shop rollback`.\n6:\n7:then\n"
+    )
+    reading = json.loads(kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--json").out)["readings"][0]
+    assert (reading["start_line"], reading["end_line"], reading["rest"]) == (5, 7, "rollback.md:8:6")
 
 
 def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
@@ -93,14 +99,6 @@ def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
         hit["excerpt"].rstrip("\n").endswith("the end") for hit in hits("--full") if hit["path"] != "rollback.md"
     )
     assert all(hit["score"] >= 0.5 for hit in hits("--all", "--min-score", "0.5"))
-
-
-def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
-    assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
-        "5:Run `shop rollback`.\n6:\n7:then\n"
-    )
-    reading = json.loads(kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--json").out)["readings"][0]
-    assert (reading["start_line"], reading["end_line"], reading["rest"]) == (5, 7, "rollback.md:8:6")
 
 
 def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):

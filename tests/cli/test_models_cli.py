@@ -53,10 +53,17 @@ def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
     assert "Nothing to rerank" in kbhub("dev", "rerank", "x", code=2).err
 
 
-def test_a_text_has_a_vector(kbhub):
+def test_a_text_has_a_vector_unless_there_is_no_embedder(kbhub, monkeypatch):
     lines = kbhub("dev", "embed", "roll back", "lunch").out.splitlines()
     expected = packaged_embedder().embed(["roll back", "lunch"])
     assert np.allclose([json.loads(line) for line in lines], expected, atol=1e-5)
+
+    assert kbhub("dev", "embed", stdin=b"roll\nback\n").out.count("\n") == 1
+    assert "No text to embed" in kbhub("dev", "embed", stdin=b" \n", code=2).err
+
+    assert "knows none of its words" in kbhub("dev", "embed", "წიგნი").err
+    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
+    assert "No embedder" in kbhub("dev", "embed", "x", code=2).err
 
 
 def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
@@ -65,14 +72,3 @@ def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
     assert out["embedder"] == "ollama/embeddinggemma"
     assert out["dimensions"] == DIMENSIONS == len(out["vectors"][0])
     assert server.asked("/api/embed")[-1]["input"] == ["task: search result | query: roll back"]
-
-
-def test_standard_input_is_one_text(kbhub):
-    assert kbhub("dev", "embed", stdin=b"roll\nback\n").out.count("\n") == 1
-    assert "No text to embed" in kbhub("dev", "embed", stdin=b" \n", code=2).err
-
-
-def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
-    assert "knows none of its words" in kbhub("dev", "embed", "წიგნი").err
-    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
-    assert "No embedder" in kbhub("dev", "embed", "x", code=2).err

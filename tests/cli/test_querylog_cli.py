@@ -146,8 +146,6 @@ def test_status_has_lines_about_queries_and_gaps():
     assert lines[2].startswith("  7 × why")
     assert "\n" not in lines[2]
 
-
-def test_each_change_of_maintenance_is_a_line():
     done = Maintained(ran=True, opened=("a",), reopened=("b",), answered=("c", "d"))
     assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]
     assert maintained_lines(Maintained()) == []

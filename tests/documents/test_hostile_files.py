@@ -178,8 +178,6 @@ def test_rules_that_do_not_count_are_told():
     assert str(MAX_RULES) in problem.message
     assert str(file) in problem.message
 
-
-def test_a_text_without_an_end_takes_no_time_by_its_square():
     with pytest.raises(ConfigError, match="malformed JSON"):
         parse_jsonc('{"a": "' + '\\"' * 500_000, "x")
     assert parse_rules(("[" * 1_000_000,), "x") == ()

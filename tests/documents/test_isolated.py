@@ -130,8 +130,6 @@ def test_macros_and_files_within_a_file_are_nothing(parser):
     inner = {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0Shell(calc)", "word/embeddings/a.docx": BOMB}
     assert told(parser, a_docx(paragraph("Words"), more=inner)) == ("author: Ada\ndate: 2025-11-02\n\nWords", "")
 
-
-def test_few_bytes_are_not_millions_of_cells(parser):
     cells = (
         '<table:table-cell table:number-columns-repeated="1000000"/>'
         '<table:table-cell table:number-columns-spanned="1000000"><text:p>c</text:p></table:table-cell>'

@@ -358,23 +358,17 @@ def test_what_is_none(text):
     assert tags(text) == ()
 
 
-def test_a_tag_counts_once_in_the_form_of_the_front_matter():
+def test_a_tag_counts_once_in_the_form_of_the_front_matter_and_has_its_place():
     assert tags("---\ntags: [Ops, a b]\n---\n#ops #new #New #OPS\n") == ("Ops", "a b", "new")
 
-
-def test_they_are_tags_only_where_the_base_says_so():
     assert parse_document("a.md", b"#ops\n").tags == ()
     assert parse_document("a.txt", b"#ops\n", inline=True).tags == ()
 
-
-def test_each_is_found_at_its_place():
     lines = ["---", "tags: x", "---", "A #one.", "", "  - \u00e9\u00e9 #two/three/ #one", ""]
     found = inline_tags_of("\n".join(lines))
     assert [(one.tag, one.line) for one in found] == [("one", 4), ("two/three", 6), ("one", 6)]
     assert [lines[one.line - 1][one.column - 1 :].startswith(f"#{one.tag}") for one in found] == [True] * 3
 
-
-def test_a_flood_of_tags_is_bounded():
     assert len(tags(" ".join(f"#a{number}" for number in range(5 * MAX_TAGS)))) == MAX_TAGS
 
 

@@ -79,6 +79,10 @@ def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer():
     assert renderable(text) == quoted
     assert renderable(listed) == "1. One\n\n   > **Info**\n   >\n   > Two.\n   >\n\n\n2. Three"
 
+    assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**\n\nUse it.\n\nMore."
+    assert len(renderable("::: a\n" * 4_000)) < 100_000
+    assert len(renderable("::: a\n" * 4_000 + ":::\n" * 4_000)) < 400_000
+
 
 def test_tabs_are_quotes_for_the_page():
     """Those of MkDocs and of Docusaurus, apart from what comes after; other renderers have their titles."""
@@ -100,9 +104,3 @@ def test_a_hostile_text_takes_no_time(part):
     text = part * 5_000
 
     assert readable(text).count("\n") == renderable(text).count("\n") == 0
-
-
-def test_admonitions_that_nothing_closes_quote_nothing_more():
-    assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**\n\nUse it.\n\nMore."
-    assert len(renderable("::: a\n" * 4_000)) < 100_000
-    assert len(renderable("::: a\n" * 4_000 + ":::\n" * 4_000)) < 400_000

@@ -155,19 +155,17 @@ def test_headings_are_found_as_programs_write_their_anchors(audited):
     assert audited(files, checks=["headings"]).findings == ()
 
 
-def test_headings_are_looked_for_in_other_bases(audited):
-    files = {"a.md": "# A\n\n[[notes@n#There]] [[notes@n#Missing]]\n"}
-    report = audited(files, notes={"n.md": "# N\n\n## There\n"}, checks=["links", "headings"], names=["project"])
-
-    assert "'Missing'" in only(report).message
-
-
 def test_an_ambiguous_name_is_told_with_the_others(audited):
     report = audited({"a.md": "# A\n\n[[setup]]\n", "x/setup.md": "# 1\n", "y/setup.md": "# 2\n"}, checks=["ambiguous"])
 
     found = only(report)
     assert (found.severity, found.line, found.others) == ("info", 3, ("y/setup.md",))
     assert found.message == "'setup' resolves to 'x/setup.md', but could also mean 'y/setup.md'."
+
+    files = {"a.md": "# A\n\n[[notes@n#There]] [[notes@n#Missing]]\n"}
+    report = audited(files, notes={"n.md": "# N\n\n## There\n"}, checks=["links", "headings"], names=["project"])
+
+    assert "'Missing'" in only(report).message
 
 
 def test_links_that_only_kbhub_follows_are_told(audited):
@@ -387,7 +385,7 @@ def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
     assert "Not shown: 7; use `--limit` to see more." in text_of(audit_report(report))
 
 
-def test_checks_and_bases_can_be_chosen(audited):
+def test_checks_and_bases_can_be_chosen_and_those_that_are_not_there_are_errors(audited):
     """Links from a base that is not looked at still count."""
     files, notes = {"a.md": "# A\n", "b.md": "[x](gone.md)\n"}, {"n.md": "# N\n\n[[project@a]] [x](gone.md)\n"}
     report = audited(files, notes=notes, names=["project"], checks=["orphans", "titles"])
@@ -395,8 +393,6 @@ def test_checks_and_bases_can_be_chosen(audited):
     assert lines(report) == [("b.md", None, "warning", "titles")]
     assert (report.bases, report.checks, report.documents) == (("project",), ("titles", "orphans"), 2)
 
-
-def test_a_check_or_base_that_is_not_there_is_an_error(audited):
     with pytest.raises(UsageError, match=r"Unknown check 'link'\. Checks: links, "):
         audited({"a.md": "# A\n"}, checks=["link"])
     with pytest.raises(BaseNotFound):

@@ -69,8 +69,6 @@ def test_a_symbol_of_another_language_is_there_if_the_file_names_it():
     assert found == ["defined", "missing", "missing"]
     assert [broken.look_up(names).found for names in (["A", "b"], ["c"])] == ["defined", "missing"]
 
-
-def test_what_was_meant_is_suggested():
     assert Code("x.py", PYTHON).look_up(["Shop", "sel"]).near == "sell"
     assert Code("x.go", GO).look_up(["Cartt"]).near == "Cart"
 
@@ -95,8 +93,6 @@ def test_what_is_there_has_no_fault(sources):
     for entry in ["src/shop.py", "./src/shop.py", "src/", "src", ".", "src/shop.py::Shop::sell", "src/shop.py::"]:
         assert sources.fault(entry) is None, entry
 
-
-def test_a_fault_says_what_it_is_and_what_was_meant(sources):
     for entry, told in {
         "../x.py": ("outside", ""), "/etc/passwd": ("outside", ""), "src/../secret.py": ("outside", ""),
         "src/\0.py": ("outside", ""), "shop.py": ("missing", "src/shop.py"),

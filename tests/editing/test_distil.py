@@ -106,8 +106,6 @@ def test_aliases_stand_for_models(hub):
 
     assert names.split() == [model_name(one, models) for one in given.split()]
 
-
-def test_a_model_name_is_no_path(hub):
     given = ["llama3:8b", "../../etc/passwd", "org/model", ".hidden", "モデル v2", "a" * 300]
     assert [folder_name(one) for one in given] == ["llama3-8b", "etc-passwd", "org-model", "hidden", "v2", "a" * 80]
     for name in ("", "..", "///", "モデル"):
@@ -145,13 +143,11 @@ def command(hub, kbhub, monkeypatch):
 
 
 def test_the_argument_comes_first(command):
+    """UTF-8, or nothing is saved."""
     saved = command("c", "Mead takes months.", "--json", stdin=b"other text", code=0).json
 
     assert ("claude-opus-5", True) == (saved["model"], saved["indexed"])
 
-
-def test_standard_input_is_read(command):
-    """UTF-8, or nothing is saved."""
     assert "Saved llm-completions/claude-opus-5/" in command("c", stdin="Café rollback\n".encode(), code=0).out
     for given, said in (
         (b"Caf\xe9 rollback\n", "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n"),

@@ -112,7 +112,7 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
     assert snapshot(shop.project) == before
 
 
-def test_given_keys_win_over_the_defaults(hub, shop):
+def test_given_keys_win_over_the_defaults_and_front_matter_in_the_text_is_written_as_it_is(hub, shop):
     """A key that is none removes a default."""
     keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
     write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
@@ -121,8 +121,6 @@ def test_given_keys_win_over_the_defaults(hub, shop):
         b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
     )
 
-
-def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):
     text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
     write_document(hub, "b.md", text=text, client="codex")
     write_document(hub, "c.md", text=text, front_matter={"status": "done"})
@@ -415,15 +413,13 @@ def test_what_is_as_asked_already_is_not_written(hub, shop):
 
 
 def test_encoding_line_endings_and_missing_newline_stay(hub, shop):
+    """An edit would write replacement characters over its bytes."""
     for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         shop.write("knowledge/old.md", mark + "# Ö\r\n\r\ntext".encode(encoding))
         write_document(hub, "old", text="mehr\nText\n", mode="append")
 
         assert bytes_of(shop, "old.md") == mark + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode(encoding)
 
-
-def test_a_document_that_does_not_decode_is_left_alone(hub, shop):
-    """An edit would write replacement characters over its bytes."""
     shop.write("knowledge/latin.md", "# Caf\xe9\n".encode("latin-1"))
     with pytest.raises(WriteRefused, match="lose bytes"):
         write_document(hub, "latin", text="x", mode="append")

@@ -152,8 +152,6 @@ def test_an_agents_memory_of_this_project_is_delivered(shop, environment):
     remember(shop, PITFALL, tags=["pitfall"], client="some-agent", session="s-1")
     assert PITFALL in deliver(shop, event("session-start", environment.project)).text
 
-
-def test_a_file_that_is_gone_from_the_index_is_not_said(shop, environment):
     (environment.project / "knowledge/refunds.md").unlink()
     (environment.project / "knowledge/webhooks.md").unlink()
     shop.sync()

@@ -101,13 +101,20 @@ def test_a_subagent_is_told_how_to_search_though_the_notes_may_not_speak(environ
 # -- a prompt
 
 
-def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call(shop, environment):
+def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(shop, environment):
     text = said(shop, event("prompt", environment.project, prompt=REFUND_PROMPT))
 
     (address,) = calls(text)
     assert address.startswith("refunds.md:")
     assert "the bank confirms them" in text
     assert "the bank confirms them" in shop.read(address).readings[0].text
+
+    for prompt in (
+        *("", "yes", "go on", "/compact keep the ledger", "thanks, that looks good to me", "?" * 5000),
+        *("which fonts does the brochure of the summer party use?", "rename the variable foo to bar"),
+        "```\nRefunds are booked in the ledger of the day\n```",
+    ):
+        assert said(shop, event("prompt", environment.project, prompt=prompt)) == "", prompt
 
 
 def test_a_prompt_is_told_a_memory(shop, environment):
@@ -119,15 +126,6 @@ def test_a_prompt_is_told_a_memory(shop, environment):
 
     assert ref in calls(text)
     assert "hangs for an hour" in text
-
-
-def test_a_prompt_that_nothing_answers_is_not_answered(shop, environment):
-    for prompt in (
-        *("", "yes", "go on", "/compact keep the ledger", "thanks, that looks good to me", "?" * 5000),
-        *("which fonts does the brochure of the summer party use?", "rename the variable foo to bar"),
-        "```\nRefunds are booked in the ledger of the day\n```",
-    ):
-        assert said(shop, event("prompt", environment.project, prompt=prompt)) == "", prompt
 
 
 def test_a_prompt_is_no_query_language_and_pastes_are_left_out(shop, environment):
@@ -231,8 +229,6 @@ def test_what_is_no_file_of_the_project_brings_nothing(shop, environment):
     for path in paths:
         assert said(shop, edit(environment.project, path)) == "", path
 
-
-def test_a_link_out_of_the_project_is_not_the_file_that_it_is_named_like(shop, environment):
     (environment.project / "src/pay.py").unlink()
     (environment.project / "src/pay.py").symlink_to("/etc/hosts")
 
@@ -354,8 +350,6 @@ def test_a_page_that_lacks_the_named_file_is_not_told(hub, environment):
 
     assert "docker.md" not in refs(hub, environment, "never edit the uv.lock file when the image is rebuilt")
 
-
-def test_a_prompt_that_names_nothing_is_not_answered(hub, environment):
     assert refs(hub, environment, "the client should be able to do it again when it is down") == []
 
 

@@ -23,11 +23,23 @@ def matches(text: str, query: str) -> list[bool]:
 
 
 def test_any_string_makes_valid_expressions():
+    """And the same stem counts once."""
     for query in (
         "c++", "foo-bar", "don't", 'what is "x', "hello?", '"', "a AND (", "NEAR(", "col:x", "^x", "*", "日本語",
         "😀", "\ud800", "\0", "-x", "()", "a OR b", "x" * 100_000, "wörd " * 20_000, "",
     ):  # fmt: skip
         matches("some text", query)
+
+    for query, terms in (
+        ("how do I deploy", ["deploy"]),
+        ("to be or not to be", ["to", "be", "or", "not"]),
+        ("hash hashes Hash", ["hash"]),
+    ):
+        assert [term.text for term in parse_query(query).terms] == terms
+
+    query = parse_query(" ".join(f"word{number}" for number in range(MAX_TERMS + 10)))
+
+    assert (len(query.terms), query.left_out) == (MAX_TERMS, 10)
 
 
 @given(st.text())
@@ -60,7 +72,7 @@ def test_a_query_finds_what_it_names():
 
 
 def test_a_quoted_phrase_needs_its_order():
-    """In scripts without spaces too."""
+    """In scripts without spaces too. A stem is not stemmed again, which would make another word of it."""
     for text, query in (
         ("phrase exact", '"exact phrase"'),
         ("起動再する", '"再起動"'),
@@ -68,9 +80,6 @@ def test_a_quoted_phrase_needs_its_order():
     ):
         assert matches(text, query) == [False]
 
-
-def test_the_words_of_a_phrase_are_those_that_were_written():
-    """A stem is not stemmed again, which would make another word of it."""
     text = "Agreed-upon generalization of universities"
     (term,) = parse_query(f'"{text}"').terms
     words = term.words()
@@ -80,37 +89,27 @@ def test_the_words_of_a_phrase_are_those_that_were_written():
     assert term.tokens == tuple(token for word in words for token in word.tokens)
 
 
-def test_stop_words_are_dropped_only_if_something_is_left():
-    """And the same stem counts once."""
-    for query, terms in (
-        ("how do I deploy", ["deploy"]),
-        ("to be or not to be", ["to", "be", "or", "not"]),
-        ("hash hashes Hash", ["hash"]),
-    ):
-        assert [term.text for term in parse_query(query).terms] == terms
+def test_an_excerpt_of_a_long_line_shows_the_term_and_one_of_many_empty_lines_takes_no_time():
+    """A paragraph on one line is cut around what was asked for, whatever short lines stand before it.
 
-
-def test_a_pasted_page_is_cut_and_says_so():
-    query = parse_query(" ".join(f"word{number}" for number in range(MAX_TERMS + 10)))
-
-    assert (len(query.terms), query.left_out) == (MAX_TERMS, 10)
-
-
-def test_an_excerpt_of_a_long_line_shows_the_term():
-    """A paragraph on one line is cut around what was asked for, whatever short lines stand before it."""
+    A heading that answers is shown with the beginning of its paragraph. Work grows with the text, not with the text
+    times its lines; the limit of a test's time is the check.
+    """
     text = f"# Title\n\nshort line\n\n{'word ' * 300}needle {'word ' * 300}"
     part, offset = excerpt(text, parse_query("needle").terms, 400)
 
     assert "needle" in part
     assert 4 == offset
 
-
-def test_an_excerpt_goes_on_into_a_line_that_does_not_fit():
-    """A heading that answers is shown with the beginning of its paragraph."""
     part, offset = excerpt(f"# Needle\n\n{'word ' * 300}", parse_query("needle").terms, 400)
 
     assert part.startswith("# Needle\n\nword word")
     assert (0, True) == (offset, 350 < len(part) <= 400)
+
+    terms = parse_query(" ".join(f"w{number}" for number in range(64))).terms
+    part, _ = excerpt("\n" * 400_000 + "w1\n" + " \n" * 400_000 + "w2", terms, 900)
+
+    assert "w1" in part
 
 
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
@@ -127,14 +126,6 @@ def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
     assert asks not in decided
 
 
-def test_an_excerpt_of_many_empty_lines_takes_no_time():
-    """Work grows with the text, not with the text times its lines; the limit of a test's time is the check."""
-    terms = parse_query(" ".join(f"w{number}" for number in range(64))).terms
-    part, _ = excerpt("\n" * 400_000 + "w1\n" + " \n" * 400_000 + "w2", terms, 900)
-
-    assert "w1" in part
-
-
 @given(st.text(), st.text(max_size=30), st.integers(20, 400))
 def test_an_excerpt_is_part_of_the_text(text, query, limit):
     part, offset = excerpt(text, parse_query(query).terms, limit)
@@ -143,22 +134,18 @@ def test_an_excerpt_is_part_of_the_text(text, query, limit):
     assert part.strip("…") in "\n".join(text.split("\n")[offset:])
 
 
-def test_spans_mark_inflections_and_other_scripts():
+def test_spans_mark_inflections_and_words_of_other_scripts_as_they_stand():
+    """A word of Thai is more than its letters, and one of Arabic is more than its beginning."""
     text = "Rolled back; 日本語検索"
 
     assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
 
-
-def test_spans_mark_words_of_thai_and_arabic_as_they_stand():
     for text, query, marked in (
         ("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]),
         ("حفظ والملفات", "الملفّ", ["والملفات"]),
     ):
         assert [text[start:end] for start, end in spans(text, parse_query(query).terms)] == marked
 
-
-def test_letters_of_another_word_are_no_match():
-    """A word of Thai is more than its letters, and one of Arabic is more than its beginning."""
     assert not any(matches("الملفات", "مل"))
     assert not any(matches("การตลาดใหม่", "ตา"))
 

@@ -55,8 +55,16 @@ def test_a_key_that_no_document_has_makes_no_filter(query):
 
 
 def test_quotes_are_known():
+    """URLs, paths, times, code, log lines and what stands in quotes are searched for."""
     terms = [(term.text, term.quoted) for term in parse_query('a1 "b2 c3" d4 "d4"').terms]
     assert terms == [("a1", False), ("b2 c3", True), ("d4", True)]
+
+    for query in (
+        *("http://example.org/x", "std::vector", "12:30", "C:\\temp", "error:foo", '"tag:x"', "tag:", 'tag:""'),
+        *("tag: x", "age:old", "say:", ":x", "a:b:c"),
+    ):
+        understood = parse_query(query)
+        assert (understood.filters, bool(understood.terms)) == ((), True), query
 
 
 def test_a_dash_excludes_only_where_it_is_meant_to():
@@ -82,16 +90,6 @@ def test_a_dash_excludes_only_where_it_is_meant_to():
         assert (texts(query), excluded(query)) == (terms, without), query
 
 
-def test_text_with_a_colon_stays_text():
-    """URLs, paths, times, code, log lines and what stands in quotes are searched for."""
-    for query in (
-        *("http://example.org/x", "std::vector", "12:30", "C:\\temp", "error:foo", '"tag:x"', "tag:", 'tag:""'),
-        *("tag: x", "age:old", "say:", ":x", "a:b:c"),
-    ):
-        understood = parse_query(query)
-        assert (understood.filters, bool(understood.terms)) == ((), True), query
-
-
 def test_a_key_of_the_documents_filters():
     """`status:draft` is a filter where documents have the key and text where they have not."""
     assert parse_query("status:draft x").keys == {"status"}
@@ -110,22 +108,20 @@ def test_filters_are_read_with_their_operators():
     ]  # fmt: skip
 
 
-def test_the_text_to_compare_is_what_is_asked_in_words():
-    """Filters, exclusions and quotes say nothing of the meaning; stop words do."""
+def test_the_text_to_compare_is_what_is_asked_in_words_and_two_bases_mean_either():
+    """Filters, exclusions and quotes say nothing of the meaning; stop words do.
+
+    A document has one base and one kind, so that two filters on them are one list; others must both hold. Very many
+    filters, values and exclusions are limited; the limit of a test's time is the check.
+    """
     assert parse_query('how do I "roll back" tag:ops -draft status:x').text == "how do I roll back status:x"
     assert parse_query("-v").text == "-v"
     assert parse_query("-draft").text == "draft"
     assert parse_query("tag:ops").text == ""
 
-
-def test_two_bases_mean_either():
-    """A document has one base and one kind, so that two filters on them are one list; others must both hold."""
     found = filters("base:a base:b kind:memory -base:c tag:x tag:y")
     assert found == ["base:a,b", "kind:memory", "-base:c", "tag:x", "tag:y"]
 
-
-def test_a_pasted_page_of_filters_takes_no_time():
-    """Very many filters, values and exclusions are limited; the limit of a test's time is the check."""
     understood = parse_query(
         " ".join(f"tag:t{number} -word{number}" for number in range(30_000)) + " tag:" + ",".join(["a"] * 200_000)
     )
@@ -133,8 +129,11 @@ def test_a_pasted_page_of_filters_takes_no_time():
     assert len(understood.filters) == len(understood.excluded) == len(understood.terms) == 64
 
 
-def test_words_in_mixed_case_come_apart():
-    """Identifiers are taken apart where their capitals say so; acronyms, their plurals and encoded data are not."""
+def test_words_in_mixed_case_come_apart_and_stand_behind_the_text():
+    """Identifiers are taken apart where their capitals say so; acronyms, their plurals and encoded data are not.
+
+    What is added for identifiers comes once each, after the text, so that phrases in it stay whole.
+    """
     for parts in (
         *("max Retries", "Max Retries", "HTTP Server", "parse JSON", "get URL For", "parse URLs", "utf8 Decode"),
         *("OAuth2 Token", "iPhone Case", "Git Hub"),
@@ -146,21 +145,8 @@ def test_words_in_mixed_case_come_apart():
     ):
         assert not cased_parts(whole), whole
 
-
-@given(st.text(alphabet="aAbB01 -_é\n", max_size=30))
-def test_words_in_mixed_case_are_found_in_any_text(written):
-    turned = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
-    words = [(word.start(), word.group()) for word in re.finditer("[A-Za-z0-9]+", written)]
-
-    assert cased_words(written) == [(start, word) for start, word in words if turned.search(word)]
-
-
-def test_parts_stand_behind_the_text():
-    """What is added for identifiers comes once each, after the text, so that phrases in it stay whole."""
     assert searchable("set maxRetries to 3; maxRetries again") == "set maxRetries to 3; maxRetries again max Retries"
 
-
-def test_an_identifier_is_found_by_its_words_and_the_other_way_round():
     (term,) = parse_query("maxRetries").terms
 
     assert set(stems("max retries")) <= set(stems(searchable("the option maxRetries")))
@@ -168,6 +154,14 @@ def test_an_identifier_is_found_by_its_words_and_the_other_way_round():
     assert term.apart is not None
     assert (term.apart.match, term.apart.tokens) == ('"max Retries"', ("max", "retri"))
     assert parse_query('"maxRetries"').terms[0].apart is None
+
+
+@given(st.text(alphabet="aAbB01 -_é\n", max_size=30))
+def test_words_in_mixed_case_are_found_in_any_text(written):
+    turned = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
+    words = [(word.start(), word.group()) for word in re.finditer("[A-Za-z0-9]+", written)]
+
+    assert cased_words(written) == [(start, word) for start, word in words if turned.search(word)]
 
 
 def test_identifiers_are_marked_however_they_are_written():

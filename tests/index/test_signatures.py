@@ -138,8 +138,6 @@ def test_no_vectors_are_no_candidates():
 
         assert nearest(signatures, vectors(1)[0], 10, everywhere(signatures)).tolist() == []
 
-
-def test_rounding_changes_similarities_by_less_than_a_hundredth():
     stored, asked = vectors(500), vectors(1, seed=3)[0]
     exact = stored @ asked
     rounded = similarity([row.tobytes() for row in quantise(stored)], quantise(asked))
@@ -174,6 +172,8 @@ def test_bm25_prefers_more_occurrences_and_shorter_chunks():
     assert often > once
     assert short > once
 
+    assert 0 < inverse_document_frequency(10, 9) < 0.001
+
 
 def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():
     """Which of equals is kept is decided by their places, not by where they lie in an index."""
@@ -187,7 +187,3 @@ def test_a_long_document_leaves_room_for_others(each, chosen):
     documents, values = np.array([7, 7, 7, 7, 8, 9]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
 
     assert sorted(spread(documents, values, 3, each)) == chosen
-
-
-def test_a_term_in_most_chunks_weighs_next_to_nothing_but_never_negative():
-    assert 0 < inverse_document_frequency(10, 9) < 0.001

@@ -159,8 +159,6 @@ def test_maintenance_runs_once_an_hour_and_one_at_a_time(hub, clock):
     assert maintain(hub, at_most_every=3600).ran is True
     assert maintain(hub).ran is True
 
-
-def test_maintenance_stops_when_its_time_is_up(hub):
     ask(hub, COFFEE[0], times=5)
     assert maintain(hub, seconds=-1).opened == ()
     assert len(maintain(hub).opened) == 1

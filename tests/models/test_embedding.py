@@ -124,14 +124,27 @@ def test_a_question_in_another_language_is_near_its_english_answer(embedder):
         np.testing.assert_array_equal(embedder.embed([question])[0], vector)
 
 
-def test_an_inflected_form_has_the_vector_of_its_word(embedder):
-    """Up to three letters are taken from the end of a word of the lexicon's languages, and of no English one."""
+def test_an_inflected_form_has_the_vector_of_its_word_and_other_scripts_that_of_the_english_one(embedder):
+    """Up to three letters are taken from the end of a word of the lexicon's languages, and of no English one.
+
+    But an unknown word beside others counts once, however it is spelt, and marks do not count.
+    """
     lexicon = embedder._load().model.lexicon
     found = lexicon.tokens(["Verzeichnisses", "директорией", "reasonableness", "verzeichnis"])
 
     assert found["Verzeichnisses"] == found["verzeichnis"]
     assert "директорией" in found
     assert "reasonableness" not in found
+
+    texts = ["", "+++", "😀", "როგორ გადავტვირთო სერვერი", "சேவையகத்தை மறுதொடக்கம்", "ჟღბ ჩშც", "ъъыщ щщэъ"]
+    assert not embedder.embed(texts).any()
+    assert all(row.any() for row in embedder.embed(["ماذا اخترع نيكولا تسلا؟", "निकोला ने क्या आविष्कार किया?"]))
+
+    texts = ["إعدادات الطابعة", "प्रिंटर सेटिंग", "การตั้งค่าเครื่องพิมพ์", "Ρυθμίσεις εκτυπωτή"]
+    meant, other = embedder.embed(["printer settings", "a wolf hunts in the forest"])
+
+    for asked in embedder.embed(texts):
+        assert asked @ meant > 0.3 > asked @ other
 
 
 def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
@@ -141,13 +154,6 @@ def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
     assert len(tokens) > 3
     assert rest == "git"
     assert lexicon.tokens(["release", "[UNK]", "“”", ""]) == {}
-
-
-def test_what_the_model_does_not_know_has_no_vector(embedder):
-    """But an unknown word beside others counts once, however it is spelt, and marks do not count."""
-    texts = ["", "+++", "😀", "როგორ გადავტვირთო სერვერი", "சேவையகத்தை மறுதொடக்கம்", "ჟღბ ჩშც", "ъъыщ щщэъ"]
-    assert not embedder.embed(texts).any()
-    assert all(row.any() for row in embedder.embed(["ماذا اخترع نيكولا تسلا؟", "निकोला ने क्या आविष्कार किया?"]))
 
 
 def test_another_model_is_a_folder(small_model):
@@ -259,11 +265,3 @@ def test_a_tokenizer_with_other_rules_is_given_whole_texts():
 
         assert word_pattern(tokenizer) is None
         assert as_the_tokenizer_does(tokenizer, texts)
-
-
-def test_words_of_other_scripts_mean_what_the_english_ones_do(embedder):
-    texts = ["إعدادات الطابعة", "प्रिंटर सेटिंग", "การตั้งค่าเครื่องพิมพ์", "Ρυθμίσεις εκτυπωτή"]
-    meant, other = embedder.embed(["printer settings", "a wolf hunts in the forest"])
-
-    for asked in embedder.embed(texts):
-        assert asked @ meant > 0.3 > asked @ other

@@ -48,7 +48,10 @@ def has_its_vector(quick, whole, text):
 
 
 def test_the_constants_are_those_of_the_model(whole):
-    """No token is so near the border between those with and without a meaning that rounding decides."""
+    """No token is so near the border between those with and without a meaning that rounding decides.
+
+    It is made here; a run that changes it fails.
+    """
     lengths = _all_norms(whole.model.embedding)
     vocabulary = whole.model.tokenizer.get_vocab()
 
@@ -58,9 +61,6 @@ def test_the_constants_are_those_of_the_model(whole):
     assert (whole.model.weights, whole.model.token_mapping) == (None, None)
     assert max(len(token.removeprefix("##")) for token in vocabulary if token.isascii()) <= LONGEST_PIECE
 
-
-def test_the_list_of_pieces_is_that_of_the_tokenizer(whole):
-    """It is made here; a run that changes it fails."""
     file = PACKAGED_MODEL / PIECES
     vocabulary = whole.model.tokenizer.get_vocab()
     lines = sorted(f"{token} {number}\n".encode() for token, number in vocabulary.items() if token.isascii())

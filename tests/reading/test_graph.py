@@ -323,8 +323,8 @@ def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
     assert leads == {target: one and one.path for target, one in found.items()}
 
 
-def test_a_wikilink_is_a_path_from_the_root_or_a_name():
-    """Exact path first, then relative, then file name, title and alias."""
+def test_a_wikilink_and_an_entry_of_related_are_paths_from_the_root_or_names():
+    """Exact path first, then relative, then file name, title and alias; a whole path is not ambiguous."""
     for target, path in {
         "note": "note.md", "b/note": "b/note.md", "deep/note": "a/deep/note.md", "./note": "a/note.md",
         "../b/note": "b/note.md", "only one": "b/only one.md", "Only One.md": "b/only one.md",
@@ -332,6 +332,14 @@ def test_a_wikilink_is_a_path_from_the_root_or_a_name():
         "branch-naming": "workflow/branch-naming.md", "c": "c/index.md", "ly one": None, "plan": None, "": "a/x.md",
     }.items():  # fmt: skip
         assert path == led("a/x.md", target, "wikilink"), target
+
+    assert () == TABLE.resolve("a/x.md", "note", "wikilink").others
+
+    for target, path in {
+        "workflow/branch-naming": "workflow/branch-naming.md", "note": "note.md", "deep/y": "a/deep/y.md",
+        "Solo": "b/only one.md", "../b/note": "b/note.md", "c": "c/index.md",
+    }.items():  # fmt: skip
+        assert path == led("a/x.md", target, "related"), target
 
 
 @pytest.mark.parametrize("kind", ["wikilink", "embed", "related"])
@@ -352,20 +360,6 @@ def test_a_title_that_two_documents_have_is_ambiguous():
     found = TABLE.resolve("b/only one.md", "twin", "wikilink")
 
     assert ("b/note.md", "title", ("a/x.md",)) == (found.path, found.by, found.others)
-
-
-def test_an_entry_of_related_is_a_path_from_the_root():
-    """Without ending; then it is relative to its document, then a name."""
-    for target, path in {
-        "workflow/branch-naming": "workflow/branch-naming.md", "note": "note.md", "deep/y": "a/deep/y.md",
-        "Solo": "b/only one.md", "../b/note": "b/note.md", "c": "c/index.md",
-    }.items():  # fmt: skip
-        assert path == led("a/x.md", target, "related"), target
-
-
-def test_a_root_document_is_not_ambiguous():
-    """Who writes the whole path means that document, whatever others are called."""
-    assert () == TABLE.resolve("a/x.md", "note", "wikilink").others
 
 
 @given(
@@ -424,14 +418,10 @@ def test_tags_are_listed_with_their_documents_counted(tagged):
     ] == [(one.tag, one.count, one.own, one.depth) for one in found.tags]  # fmt: skip
     assert (7, 4) == (found.total, found.tagged)
 
-
-def test_tags_of_some_bases(tagged):
     assert ["2024", "draft"] == [one.tag for one in tags(tagged, bases=["notes"]).tags]
     with pytest.raises(BaseNotFound):
         tags(tagged, bases=["nothing"])
 
-
-def test_the_most_frequent_are_listed_first_or_all(tagged):
     assert ["ops", "team"] == [one.tag for one in tags(tagged, limit=2).tags]
     assert 7 == tags(tagged, limit=2).total
     assert tags(tagged).tags == tags(tagged, limit=2, everything=True).tags
@@ -467,8 +457,6 @@ def test_a_name_that_is_no_tag_is_said(tagged):
     assert {"opps": ("ops",), "red": ("team/red",), "zebra": ()} == result.unknown
     assert ["notes@x.md"] == [one.ref for one in result.documents]
 
-
-def test_what_no_tag_can_be_is_refused(tagged):
     for wrong in ({"hops": 4}, {"limit": 0}, {"names": ["#"]}, {"names": ["", "ops"]}):
         with pytest.raises(UsageError):
             tags(tagged, **wrong)

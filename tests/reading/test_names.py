@@ -61,15 +61,13 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
 
 
 def test_a_title_may_have_a_part_and_a_comma(hub, shop):
+    """A document cannot answer to the ref of another by calling itself so."""
     shop.write("knowledge/plan.md", "# First, think\n\nThen act.\n")
     hub.sync()
     assert "Push." == hub.read(["Shipping:6:1"]).readings[0].text
     assert "## By hand\n\nCopy." == hub.read(["roll back#By hand"]).readings[0].text
     assert ["plan.md"] == refs_of(hub, "First, think")
 
-
-def test_a_title_does_not_take_the_place_of_a_path(hub, shop):
-    """A document cannot answer to the ref of another by calling itself so."""
     shop.write("knowledge/evil.md", "---\naliases: ['guides/deploy.md', 'guides/deploy.md:4:1']\n---\n# Evil\n")
     hub.sync()
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy.md"])
@@ -81,6 +79,11 @@ def test_an_ambiguous_name_is_refused_with_the_candidates(hub):
         message = refused(hub, ref)
         assert f"{ref!r} is ambiguous" in message
         assert candidates in message
+
+    headed = hub.read(["runbooks/*.md#By hand"])
+    ranged = hub.read(["runbooks/*.md:1:1"])
+    assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
+    assert ["# Canary", "# Roll back"] == [reading.text for reading in ranged.readings]
 
 
 def test_one_ref_names_several_documents(hub):
@@ -100,13 +103,6 @@ def test_one_ref_names_several_documents(hub):
         (["runbooks/canary.md", "runbooks/*.md"], ["runbooks/canary.md", "runbooks/rollback.md"]),
     ):
         assert found == refs_of(hub, refs)
-
-
-def test_a_part_is_read_of_each_document_of_a_pattern(hub):
-    headed = hub.read(["runbooks/*.md#By hand"])
-    ranged = hub.read(["runbooks/*.md:1:1"])
-    assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
-    assert ["# Canary", "# Roll back"] == [reading.text for reading in ranged.readings]
 
 
 def test_what_leads_nowhere_is_told_why(hub):
@@ -171,10 +167,14 @@ def test_the_nearest_of_many_namesakes_comes_first(shop):
         assert "Did you mean pages/common/tar.md, pages." in refused(hub, asked), asked
 
 
-def test_names_are_read_without_an_index(shop):
+def test_names_are_read_without_an_index(shop, kbhub):
     hub = shop.hub()
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy"])
     assert "No document 'Shipping'" in refused(hub, "Shipping")
+
+    shop.write("knowledge/-dash.md", "dashed\n")
+    assert "Put refs that start with a dash after `--`." in kbhub("read", "-dash.md", code=2).err
+    assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")
 
 
 def test_a_reading_has_the_hash_of_its_file_and_a_docid(hub, shop):
@@ -182,12 +182,6 @@ def test_a_reading_has_the_hash_of_its_file_and_a_docid(hub, shop):
     (reading,) = hub.read(["guides/deploy.md:2:1"]).readings
     assert hashlib.sha256(data).hexdigest()[:12] == reading.hash
     assert f"Did you mean {reading.docid}" in refused(hub, reading.docid.removeprefix("#"))
-
-
-def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, kbhub):
-    shop.write("knowledge/-dash.md", "dashed\n")
-    assert "Put refs that start with a dash after `--`." in kbhub("read", "-dash.md", code=2).err
-    assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")
 
 
 def test_braces_are_written_out():

@@ -326,6 +326,7 @@ def test_several_documents_share_an_answer_and_what_one_leaves_the_next_may_take
 
 
 def test_line_numbers_take_their_room(environment):
+    """Refs that lead nowhere count with those that lead somewhere; of each document the beginning fits its limit."""
     environment.write("knowledge/a.md", "x\n" * 20_000)
     hub = environment.hub()
     plain = hub.read(["a.md"]).readings[0]
@@ -334,9 +335,6 @@ def test_line_numbers_take_their_room(environment):
     assert set(plain.text) == set(numbered.text) == {"x", "\n"}
     assert plain.end_line > 4 * numbered.end_line
 
-
-def test_a_failure_does_not_end_a_page(environment):
-    """Refs that lead nowhere count with those that lead somewhere; of each document the beginning fits its limit."""
     environment.write("knowledge/a.md", "# A\n" + "line\n" * 100)
     result = environment.hub().read(["nope.md", "a.md", "neither.md"], ReadOptions(document_bytes=30))
 

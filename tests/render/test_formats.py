@@ -55,8 +55,6 @@ def test_files_gives_the_ref_as_the_path():
     with pytest.raises(UsageError, match="--csv"):
         formatted(Listing("tag", ("tag",), []), "files")
 
-
-def test_two_formats_are_refused():
     assert Formats().format() == "text"
     assert Formats(json=True).format() == "json"
     with pytest.raises(UsageError, match="--csv and --xml cannot be used together"):

@@ -94,6 +94,11 @@ def test_an_excerpt_that_is_a_part_says_which_and_does_not_begin_with_the_end_of
     assert answer([hit(start_line=3, end_line=40, excerpt_line=20)]).endswith("```\n   shown: 20-22")
     assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
 
+    excerpt = "````md\n```sh\nkubectl rollout undo\n```\n````"
+
+    assert answer([hit(excerpt=excerpt, end_line=7)]).endswith(f"\n`````\n{excerpt}\n`````")
+    assert len(fenced("`" * 20_000)) < 20_100
+
 
 @pytest.mark.parametrize("where", ["title", "headings", "ref", "excerpt", "outdated"])
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
@@ -130,13 +135,6 @@ def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
     assert all(map(words.fullmatch, structure(text)))
 
 
-def test_an_excerpt_is_verbatim_in_a_fence_it_cannot_close():
-    excerpt = "````md\n```sh\nkubectl rollout undo\n```\n````"
-
-    assert answer([hit(excerpt=excerpt, end_line=7)]).endswith(f"\n`````\n{excerpt}\n`````")
-    assert len(fenced("`" * 20_000)) < 20_100
-
-
 def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_kilobytes():
     text = answer([hit(number, title="t" * 200) for number in range(100)], total=100)
     shown = sum(bool(re.match(r"\d+\. ", line)) for line in outside_fences(text))
@@ -165,8 +163,6 @@ def test_nothing_matched_says_why_and_what_to_do():
     assert "No more hits" in beyond
     assert "12 hits in total" in beyond
 
-
-def test_that_no_word_occurs_is_said_before_the_hits():
     text = answer([hit(0)], notes=(NEAR_ONLY,), unmatched=("zxqv",))
 
     assert text.index(NEAR_ONLY) < text.index("1. notes/n0.md")
@@ -217,14 +213,12 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
 
 
 def test_status_without_bases_says_what_was_looked_for():
+    """Where kbhub is off, `kbhub init` would change nothing."""
     text, _ = model_answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
 
     assert "looked for /w/.kbhub.json, /w/knowledge" in text
     assert "kbhub init" in text
 
-
-def test_nothing_here_is_one_sentence_and_the_problems():
-    """Where kbhub is off, `kbhub init` would change nothing."""
     workspace, gone = Workspace(directory=None, source="none"), Problem(subject="notes", message="/n is gone.")
     none = Discovery(workspace=workspace, problems=(gone,))
     off = Discovery(workspace=workspace, off=True, looked_for=("/w", "KBHUB_DISABLE is set: kbhub is off here"))

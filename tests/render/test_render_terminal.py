@@ -109,6 +109,11 @@ def test_escaped_json_means_the_same(text):
 def test_empty_lines_of_an_excerpt_are_one():
     assert compact("> a\n>\n>\n>\n> b\n\n\n\n    c\n>\n> ") == "> a\n\n> b\n\n    c"
 
+    coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), COLOURED)
+
+    assert "Two \x1b[1;33mreleases\x1b[0m; a \x1b[1;33mrollback\x1b[0m." in coloured
+    assert "\x1b" not in search_text(result(hit()), PLAIN)
+
 
 def test_hits_are_compact_blocks(snapshot):
     also = (Span(start_line=30, end_line=35), Span(start_line=50, end_line=51))
@@ -116,13 +121,6 @@ def test_hits_are_compact_blocks(snapshot):
     other = hit(ref="glossary.md", title="Glossary", headings=(), stale=True, age_days=800, score=0.5)
 
     assert search_text(result(hit(also=also, trace=trace), other), PLAIN) == snapshot
-
-
-def test_terms_are_highlighted_only_where_there_is_colour():
-    coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), COLOURED)
-
-    assert "Two \x1b[1;33mreleases\x1b[0m; a \x1b[1;33mrollback\x1b[0m." in coloured
-    assert "\x1b" not in search_text(result(hit()), PLAIN)
 
 
 def test_old_and_outdated_documents_say_so():
@@ -150,7 +148,8 @@ def test_no_part_of_a_hit_reaches_the_terminal_raw():
     assert [line for line in forged.splitlines()[2:] if not line.startswith("  │")] == []
 
 
-def test_notes_say_why_nothing_was_found():
+def test_notes_say_why_nothing_was_found_and_lead_to_the_next_page():
+    """Once: not on further pages, nor when other words were given."""
     skipped = (Skipped(base="old", reason="Its folder is gone."),)
 
     assert search_notes(result(unmatched=("zebra",), skipped=skipped, notes=("Keyword only.",)), Query(text="x")) == [
@@ -158,22 +157,17 @@ def test_notes_say_why_nothing_was_found():
         "Not searched: old. Its folder is gone.",
     ]
 
-
-def test_notes_ask_for_other_words_after_a_weak_answer():
-    """Once: not on further pages, nor when other words were given."""
-    for verdict, said in (("strong", 0), ("weak", 1), ("none", 1)):
-        found = result(hit(), verdict=verdict)
-        assert sum("--also" in note for note in search_notes(found, Query(text="x"))) == said
-        for query in (Query(text="x", queries=("y",)), Query(text="x", offset=5)):
-            assert search_notes(found, query) == []
-
-
-def test_notes_lead_to_the_next_page():
     (more,) = search_notes(result(hit(), hit(), total=7), Query(text="x", limit=2, offset=2))
     (none,) = search_notes(result(total=7), Query(text="x", offset=10))
 
     assert more == "Showing hits 3 to 4 of 7; `--page 3` shows more."
     assert none == "No hits on page 3, only 7 in total. Searched: notes."
+
+    for verdict, said in (("strong", 0), ("weak", 1), ("none", 1)):
+        found = result(hit(), verdict=verdict)
+        assert sum("--also" in note for note in search_notes(found, Query(text="x"))) == said
+        for query in (Query(text="x", queries=("y",)), Query(text="x", offset=5)):
+            assert search_notes(found, query) == []
 
 
 def test_documents_are_read_verbatim_or_neutralised():
@@ -227,13 +221,6 @@ def test_trust_is_told_in_words():
     assert text(trust_report((), (), listed=True)) == "Nothing is trusted."
 
 
-def test_sizes_and_ages_have_units():
-    sizes = {0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 30: "3.0 GiB"}
-    ages = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400 * 3: "3 days ago"}
-    assert {count: size_text(count) for count in sizes} == sizes
-    assert {seconds: ago_text(seconds) for seconds in ages} == ages
-
-
 @given(WORDS, st.integers(4, 40))
 def test_any_line_is_broken_to_fit_with_nothing_lost(text, width):
     """Only white space may go."""
@@ -264,6 +251,11 @@ def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns():
     assert table(rows, right=frozenset({2}), width=24) == fitting.split("\n")
     assert table(rows, width=10) == ["#a1  a long title of a note  12", "#b2  notes/of/the/team  3"]
 
+    sizes = {0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 30: "3.0 GiB"}
+    ages = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400 * 3: "3 days ago"}
+    assert {count: size_text(count) for count in sizes} == sizes
+    assert {seconds: ago_text(seconds) for seconds in ages} == ages
+
 
 @pytest.mark.parametrize("colour", [True, False])
 @given(text=MARKDOWN, width=st.integers(30, 120))
@@ -286,26 +278,22 @@ def test_markdown_is_laid_out(snapshot):
     assert drawn(text, 48, colour=False) == snapshot
 
 
-def test_a_table_that_cannot_fit_is_told_row_by_row():
+def test_a_table_that_cannot_fit_is_told_row_by_row_and_half_a_block_keeps_its_lines():
+    """Half a code block is no prose, nor are rows without their header."""
     text = "| Requirement | Responsibility |\n|---|---|\n| availability | infrastructure |\n| speed | |\n"
     told = "Requirement:\navailability\nResponsibility:\ninfrastructure\n\nRequirement: speed"
 
     assert drawn(text, 40, colour=False).split("\n")[2:] == ["availability   infrastructure", "speed"]
     assert drawn(text, 24, colour=False) == told
 
+    code = "code that began above\n```\nText.\n\n```sh\nrm -rf x"
+    for part in (code, "| row | of a table |\n| whose | header is above |"):
+        assert [line.strip() for line in drawn(part, 60, colour=False).split("\n")] == part.split("\n")
 
-def test_terms_are_highlighted_in_what_is_laid_out():
     shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parse_query("release").terms)
 
     assert shown.count("\x1b[1;3;33mrelease\x1b[0m") == 1
     assert re.search(r"\x1b\[[0-9;]*1;33[0-9;]*mreleasing\x1b\[0m", shown)
-
-
-def test_what_is_cut_out_of_a_block_keeps_its_lines():
-    """Half a code block is no prose, nor are rows without their header."""
-    code = "code that began above\n```\nText.\n\n```sh\nrm -rf x"
-    for part in (code, "| row | of a table |\n| whose | header is above |"):
-        assert [line.strip() for line in drawn(part, 60, colour=False).split("\n")] == part.split("\n")
 
 
 @pytest.mark.parametrize("piece", ["[", "> ", "`", "* ", "![a](", "|a", "&#x202e;", "<a ", "\\", "_a*", "- a\n  "])

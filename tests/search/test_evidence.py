@@ -20,15 +20,13 @@ def terms(query: str, **weights: float) -> list[WeightedTerm]:
 
 
 def test_names_of_programs_are_identifiers_and_words_are_not():
+    """Of what was asked for, what stands in the chunk, above it, or in what its document is called."""
     names = "max_retries --locked maxRetries main() PATH /api/v1 utf8 std::vec a.b $HOME"
     words = "release Release US naïve 日本 a 3 release. (see -"
 
     assert [word for word in names.split() if not is_identifier(word)] == []
     assert [word for word in words.split() if is_identifier(word)] == []
 
-
-def test_coverage_counts_what_a_reader_sees():
-    """Of what was asked for, what stands in the chunk, above it, or in what its document is called."""
     asked = QueryTerms(terms("rollback canary banana"))
     without = asked.examine("The rollback.", ("Canary",), "Deploys")
     named = asked.examine("The rollback.", ("Canary",), "Deploys", (words_of("fruit/bananaSplit2.md"),))
@@ -38,7 +36,10 @@ def test_coverage_counts_what_a_reader_sees():
 
 
 def test_a_title_that_says_more_of_the_query_is_about_it():
-    """By the weight of the words: a title of one common word is about little, however much of it is asked for."""
+    """By the weight of the words: a title of one common word is about little, however much of it is asked for.
+
+    By what the words say in language at large, so also in a base of two documents.
+    """
     asked = QueryTerms(terms("why is the next release late", release=3.0, late=2.0))
     little, much = (asked.examine("Some text.", (), title) for title in ("Next", "Late releases in spring"))
 
@@ -46,9 +47,6 @@ def test_a_title_that_says_more_of_the_query_is_about_it():
     assert much.title == pytest.approx(2 / 4, abs=0.2)
     assert much.about == pytest.approx(5 / 6)
 
-
-def test_a_rare_word_counts_more_than_a_common_one():
-    """By what the words say in language at large, so also in a base of two documents."""
     asked = QueryTerms(terms("people kubernetes"))
 
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
@@ -92,16 +90,11 @@ def test_what_stands_together_counts_together(text):
     assert asked.examine(apart, (), "").coverage == pytest.approx(1)
 
 
-def test_neighbours_of_the_query_count_where_they_are_neighbours():
-    """`connection pool` is found as a phrase without quotes, stems apart or not."""
-    asked = QueryTerms(terms("connection pool"))
+def test_a_name_counts_only_letter_for_letter_and_neighbours_where_they_are_neighbours():
+    """`--pre` is not `--pretty` or `pre_start`, and `histogram()` not `histograms`.
 
-    assert asked.examine("Connections pools are small.", (), "").phrase == 1
-    assert asked.examine("A pool for each connection.", (), "").phrase == 0
-
-
-def test_a_name_counts_only_letter_for_letter():
-    """`--pre` is not `--pretty` or `pre_start`, and `histogram()` not `histograms`."""
+    `connection pool` is found as a phrase without quotes, stems apart or not.
+    """
     flag, name = QueryTerms(terms("--pre")), QueryTerms(terms("max_retries"))
     found = name.examine("Set MAX_RETRIES.", (), "")
 
@@ -111,13 +104,16 @@ def test_a_name_counts_only_letter_for_letter():
     assert 0 < QueryTerms(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
     assert name.examine("Set max retries.", (), "").names == 0
 
-
-def test_a_definition_comes_before_a_mention():
     asked, heading = QueryTerms(terms("max_retries")), ("`max_retries`",)
 
     assert asked.examine("See max_retries.", (), "").definition == 0
     for text, headings in (("- `max_retries`: how often", ()), ("max_retries = 3", ()), ("How often.", heading)):
         assert asked.examine(text, headings, "").definition == 1
+
+    asked = QueryTerms(terms("connection pool"))
+
+    assert asked.examine("Connections pools are small.", (), "").phrase == 1
+    assert asked.examine("A pool for each connection.", (), "").phrase == 0
 
 
 shares = st.floats(0, 1)

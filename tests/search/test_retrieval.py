@@ -59,12 +59,16 @@ def test_scores_are_those_of_sqlite(index, monkeypatch):
     assert all(abs(expected[chunk] - score) < 1e-9 for chunk, score in found.items())
 
 
-def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(index):
+def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(index, tmp_path):
     with index.snapshot():
         found = keyword_ranking([index], parse_query("release-password").terms)
         none = keyword_ranking([index], parse_query("?!").terms)
 
     assert (found.unmatched, len(found.ranking) > 0, len(none.ranking)) == ((), True, 0)
+
+    empty = make_index(tmp_path / "empty.db", {}, "empty")
+
+    assert rankings([empty, index], "refund") == rankings([index], "refund")
 
 
 def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
@@ -77,12 +81,6 @@ def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
             found = keyword_ranking([index], parse_query(query).terms)
 
             assert (1, ()) == (len(found.ranking), found.unmatched)
-
-
-def test_an_empty_base_among_others_is_harmless(tmp_path, index):
-    empty = make_index(tmp_path / "empty.db", {}, "empty")
-
-    assert rankings([empty, index], "refund") == rankings([index], "refund")
 
 
 def test_half_the_pairs_of_a_question_in_chinese_are_enough_for_its_words(tmp_path):
@@ -171,16 +169,16 @@ def test_first_in_every_signal_scores_1(fusion):
 
 
 def test_how_much_better_counts_and_not_only_that_it_is():
-    """A wide lead by words outweighs a narrow one by meaning; a narrow lead does not outweigh a wide one."""
+    """A wide lead by words outweighs a narrow one by meaning; a narrow lead does not outweigh a wide one.
+
+    A base that another embedder indexed is neither favoured nor buried.
+    """
     wide, narrow = [candidate(1, 9.0), candidate(2, 3.0)], [candidate(2, 0.70), candidate(1, 0.68)]
 
     assert [one.key[1] for one in fuse({"keyword": wide, "semantic": narrow}, {})] == [1, 2]
     close, clear = [candidate(1, 9.0), candidate(2, 8.9)], [candidate(2, 0.7), candidate(1, 0.3)]
     assert [one.key[1] for one in fuse({"keyword": close, "semantic": clear}, {})] == [2, 1]
 
-
-def test_a_chunk_without_a_vector_is_judged_by_its_words():
-    """A base that another embedder indexed is neither favoured nor buried."""
     keyword = [candidate(1, 8.0, base=1), candidate(2, 8.0)]
     fused = {one.key: one.score for one in fuse({"keyword": keyword, "semantic": [candidate(2, 0.9)]}, {})}
 

@@ -117,8 +117,6 @@ def test_a_colon_is_text_where_no_document_has_the_key(shop):
     assert result.filters == ()
     assert "api/errors.md" in refs(result)
 
-
-def test_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
     result = search(shop, "sourdouhg crust")
 
     assert [(one.typed, one.used) for one in result.corrections] == [("sourdouhg", "sourdough")]
@@ -145,6 +143,12 @@ def test_an_answer_is_judged(shop):
     assert search(shop, "how do I roll back a broken release").verdict == "strong"
     result = search(shop, "photosynthesis of tropical orchids in winter", mode="semantic")
     assert (result.verdict, not result.hits or NOT_COVERED in result.notes) == ("none", True)
+
+    shop.configure(contexts={"": "Everything of the shop"}, bases={})
+    shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
+    hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
+
+    assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")
 
 
 @pytest.mark.parametrize("query", ["max_burst", "max-burst", "maxBurst", "how to set max_burst", "how to set maxBurst"])
@@ -230,14 +234,6 @@ def test_newer_documents_are_preferred_only_if_asked(environment):
     assert recency(0, 1) == 1
     assert recency(HALF_LIFE_DAYS, 1) == pytest.approx(0.5)
     assert recency(10_000, 0) == 1
-
-
-def test_hits_say_what_lies_where(shop):
-    shop.configure(contexts={"": "Everything of the shop"}, bases={})
-    shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
-    hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
-
-    assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")
 
 
 def test_an_index_that_is_still_being_made_judges_nothing(shop):

@@ -140,13 +140,11 @@ def served_by(environment, monkeypatch, *options, **named):
 
 
 def test_a_wrong_command_line_ends_the_window_as_without_a_daemon(shared, monkeypatch, capsys):
+    """It may have other extras and extensions."""
     assert served_by(shared[0], monkeypatch, base=("x",)) == 2
     assert "expected ID=PATH" in (said := capsys.readouterr().err)
     assert said.count("\n") == 1
 
-
-def test_a_daemon_of_another_installation_is_left_alone(shared, monkeypatch, capsys):
-    """It may have other extras and extensions."""
     folder = folder_of(shared[0])
     record = read_record(folder)
     write_record(folder, replace(record, prefix="/elsewhere"))

@@ -174,15 +174,6 @@ def test_who_must_not_speak_is_refused(served, changed, status, said):
     assert ask(url, headers_of(environment)).status_code == 200
 
 
-def test_more_than_a_user_can_ask_for_is_put_off():
-    now = [0.0]
-    rate = Rate(clock=lambda: now[0])
-
-    assert [rate.take() for _ in range(int(BURST) + 1)].count(True) == BURST
-    now[0] = 1.0
-    assert [rate.take() for _ in range(int(BURST))].count(True) == PER_SECOND
-
-
 def test_health_says_more_to_who_knows_the_token(served):
     environment, _, url, *_ = served
     health = url.replace("/mcp", "/health")
@@ -252,13 +243,28 @@ async def test_an_end_with_requests_open_is_said_in_a_line(environment, number):
     assert ending.endswith("Ending (signal).")
 
 
-def test_a_port_that_is_taken_is_named():
+def test_a_port_that_is_taken_is_named(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"Cannot use port {port}"):
             _bound(Http(port=port), ServeSettings())
+
+    place = tmp_path / "ü b"
+    place.mkdir()
+
+    assert workspace_of(str(tmp_path / "%C3%BC%20b")) == Path(os.path.realpath(place))
+    assert workspace_of(None) is None
+    with pytest.raises(UsageError):
+        workspace_of("~")
+
+    now = [0.0]
+    rate = Rate(clock=lambda: now[0])
+
+    assert [rate.take() for _ in range(int(BURST) + 1)].count(True) == BURST
+    now[0] = 1.0
+    assert [rate.take() for _ in range(int(BURST))].count(True) == PER_SECOND
 
 
 @pytest.mark.parametrize(
@@ -292,16 +298,6 @@ def test_a_token_that_others_could_read_is_made_anew(environment):
     folder.token.symlink_to(real)
     assert read_token(folder) is None
     assert make_token(folder) != second
-
-
-def test_a_workspace_is_named_by_a_path_in_ascii(tmp_path):
-    place = tmp_path / "ü b"
-    place.mkdir()
-
-    assert workspace_of(str(tmp_path / "%C3%BC%20b")) == Path(os.path.realpath(place))
-    assert workspace_of(None) is None
-    with pytest.raises(UsageError):
-        workspace_of("~")
 
 
 # Clients that keep the endpoint waiting or send it too much
@@ -455,8 +451,6 @@ def test_a_body_has_a_deadline(quick):
     assert status == 408
     assert b"was not received" in body
 
-
-def test_who_may_not_speak_is_answered_once(quick):
     for request, status in ((b"POST /mcp", 401), (b"GET /health", 200)):
         raw = quick()
         raw.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" * 2)

@@ -81,6 +81,11 @@ async def test_the_definitions_cost_little(everything):
     assert tuple(cost) == ALL
     assert {name: total for name, total in sums.items() if total > LIMITS[name]} == {}, cost
 
+    sent = await conversation(everything)
+
+    assert len(sent) == len(CORE) + 2
+    assert sum(map(tokens, sent)) <= CONVERSATION
+
 
 async def test_the_two_main_tools_stay_in_sight_and_name_what_is_looked_for(everything):
     """Clients that hide tools find them by their names and first words; Claude Code never hides these two."""
@@ -92,13 +97,6 @@ async def test_the_two_main_tools_stay_in_sight_and_name_what_is_looked_for(ever
     assert [word for word in ("notes", "docs", "decisions", "conventions", "memory", "project") if word in first] == [
         *("notes", "docs", "decisions", "conventions", "memory", "project")
     ]
-
-
-async def test_a_conversation_costs_little(everything):
-    sent = await conversation(everything)
-
-    assert len(sent) == len(CORE) + 2
-    assert sum(map(tokens, sent)) <= CONVERSATION
 
 
 async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):

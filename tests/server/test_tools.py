@@ -78,8 +78,6 @@ async def test_documents_are_written_only_where_a_base_may_be(shop):
 
     assert not DOCUMENT_WRITERS & {tool.name for tool in await tools_of(shop)}
 
-
-async def test_instructions_name_only_what_is_offered(shop):
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))
     assert set(re.findall(r"`(\w+)`", instructions(shop.hub(read_only=True)))) <= set(offered(shop.hub(read_only=True)))

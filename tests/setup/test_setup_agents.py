@@ -123,6 +123,8 @@ def test_the_lines_name_tools_that_exist():
     assert named <= set(ALL)
     assert {name for name in named if f"`{name}`" not in text} == set()
 
+    assert {client.name for client in CLIENTS if client.subagent} == set(SUBAGENTS)
+
 
 def test_the_skill_is_written_once_per_folder(account):
     """Where Claude Code looks, and where Codex and Gemini CLI both do; it goes again without a trace."""
@@ -199,10 +201,6 @@ def test_what_somebody_made_theirs_is_left_alone(account, what):
     for more in ([], ["--remove"]):
         code, out, _ = account.run(f"--{what}", "--yes", *more)
         assert (code, account.untouched(), "left unchanged" in out) == (1, True, True)
-
-
-def test_all_clients_with_subagents_are_tested():
-    assert {client.name for client in CLIENTS if client.subagent} == set(SUBAGENTS)
 
 
 def test_a_person_is_offered_the_subagent_and_the_lines(account):

@@ -171,8 +171,6 @@ def test_full_reads_everything_and_embeds_it_anew(folder):
     assert (report.vectors_made, report.vectors_reused) == (5, 0)
     assert before == folder.content()
 
-
-def test_full_keeps_the_vectors_that_cannot_be_made_anew(folder):
     folder.sync()
     before = folder.content()
     report = folder.sync(Silent(), full=True)

@@ -114,6 +114,8 @@ def test_every_answer_forbids_what_the_page_does_not_need(shared):
 def test_a_taken_port_is_told(shared, kbhub):
     assert "Choose another one with --port" in kbhub("ui", "--no-open", "--port", str(shared[1].port), code=2).err
 
+    check_odd(*shared[1:])
+
 
 def test_read_only_writes_nothing(environment):
     environment.write("knowledge/deploy.md", "# Deploy\n")
@@ -155,10 +157,6 @@ def check_odd(opened, cookie: str) -> None:
         status, _, text = opened.ask(path, Cookie=cookie)
         assert status in (200, 400, 404), path
         assert path.startswith("/graph/data") or "<main" in text, path
-
-
-def test_no_address_breaks_the_page(shared):
-    check_odd(*shared[1:])
 
 
 def test_health_works_with_a_broken_config(shared):

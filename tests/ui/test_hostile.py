@@ -83,6 +83,9 @@ def test_nothing_dangerous_is_left():
             assert not {"top", "banner"} & set((attributes.get("class") or "").split())
             assert tag != "img" or "evil.example" not in str(attributes), "opening a document tells nobody"
 
+    shown = html("- [x] Done\n- [ ] *Open*\n- [x](y.md) link\n\n[x] none\n\n```\n- [ ] code\n```\n")
+    assert [shown.count(text) for text in ("☑ Done", "☐ <em>Open", "☑", "☐", "[x] none", "- [ ] code")] == [1] * 6
+
 
 def test_footnotes_lead_to_their_text_and_back():
     shown = html("Pumps run hot.[^logs]\n\n[^logs]: sources/pumps.log, line 3\n\n[elsewhere](#fnord)")
@@ -91,11 +94,6 @@ def test_footnotes_lead_to_their_text_and_back():
     ] * 3
     assert "[^" not in shown
     assert "fnord" not in shown
-
-
-def test_tasks_have_boxes():
-    shown = html("- [x] Done\n- [ ] *Open*\n- [x](y.md) link\n\n[x] none\n\n```\n- [ ] code\n```\n")
-    assert [shown.count(text) for text in ("☑ Done", "☐ <em>Open", "☑", "☐", "[x] none", "- [ ] code")] == [1] * 6
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,4 @@ def test_each_script_is_the_one_that_was_published():
     assert {file.name for file in folder.iterdir()} == {*listed, "README.md"}
     assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
 
-
-def test_every_editor_of_the_settings_has_an_address():
     assert set(EDITORS) == set(Editor.__args__)

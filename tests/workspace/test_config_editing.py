@@ -197,8 +197,6 @@ def test_what_the_check_refuses_is_not_written(tmp_path):
 
     assert not file.exists()
 
-
-def test_a_change_by_somebody_else_is_never_lost(tmp_path):
     file = tmp_path / "config.json"
     file.write_text("{}")
     with pytest.raises(ConfigError, match="try again"):

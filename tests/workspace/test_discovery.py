@@ -130,6 +130,14 @@ def test_what_names_no_directory_is_an_error(place):
         place.workspace(place.work)
 
 
+def test_a_linked_working_directory_is_resolved(place):
+    app = place.app("knowledge")
+    link = place.work / "link"
+    link.symlink_to(app)
+    assert place.workspace(link).directory == app
+    assert place.project(link).path == app / "knowledge"
+
+
 @pytest.mark.parametrize(
     "cwd",
     [
@@ -143,14 +151,6 @@ def test_what_says_nothing_about_a_project_is_no_workspace(place, cwd):
     found = place.workspace(folder)
     assert (found.directory, found.source, found.git_root) == (None, "none", None)
     assert place.workspace(place.folder("home/src/app")).directory == place.home / "src/app"
-
-
-def test_a_linked_working_directory_is_resolved(place):
-    app = place.app("knowledge")
-    link = place.work / "link"
-    link.symlink_to(app)
-    assert place.workspace(link).directory == app
-    assert place.project(link).path == app / "knowledge"
 
 
 # The client's roots
@@ -537,14 +537,6 @@ def test_any_other_target_waits_for_trust(place, knowledge):
     assert place.project(app).writable is True
 
 
-def test_trust_ends_when_the_pointer_names_another_target(place):
-    app = place.app("../a", "../b")
-    place.trust(place.pointer("work/app", {"knowledge": "../a"}))
-    assert place.project(app).path == place.work / "a"
-    place.pointer("work/app", {"knowledge": "../b"})
-    assert "kbhub base trust" in place.problem(app)
-
-
 @pytest.mark.parametrize("name", ["knowledge", ".knowledge", "../app.knowledge"])
 def test_a_link_that_leads_out_waits_for_trust_in_the_link(place, name):
     secrets = place.knowledge("home/secrets")
@@ -613,6 +605,12 @@ def test_a_command_in_a_problem_is_quoted_for_the_shell(place):
     app = place.repository("work/my app; rm -rf x")
     pointer = place.pointer(app, {"knowledge": "~"})
     assert f"`kbhub base trust '{pointer}'`" in place.problem(app)
+
+    app = place.app("../a", "../b")
+    place.trust(place.pointer("work/app", {"knowledge": "../a"}))
+    assert place.project(app).path == place.work / "a"
+    place.pointer("work/app", {"knowledge": "../b"})
+    assert "kbhub base trust" in place.problem(app)
 
 
 def test_there_must_be_something_to_trust(place):
@@ -754,17 +752,15 @@ def test_a_project_base_that_is_one_of_the_users_is_one_base_with_both_names(pla
     assert (place.project(app).names, place.project(app).weight) == ((), 1.0)
 
 
-def test_the_users_word_makes_a_read_only_project_base_writable(place):
-    app = place.app("../app.knowledge")
-    place.config({"k": {"knowledge": str(place.work / "app.knowledge"), "writable": True}}, {"*": "k"})
-    assert place.project(app).writable is True
-
-
 def test_two_of_the_users_own_bases_on_one_directory_are_an_error(place):
     place.config("a", {"*": "a"})
     (place.work / "link").symlink_to(place.home / "a")
     with pytest.raises(ConfigError, match="'a' and 'n' are the same directory"):
         place.discover(place.work, named={"n": place.work / "link"})
+
+    app = place.app("../app.knowledge")
+    place.config({"k": {"knowledge": str(place.work / "app.knowledge"), "writable": True}}, {"*": "k"})
+    assert place.project(app).writable is True
 
 
 def test_the_project_base_comes_first_and_then_the_others_by_id(place):

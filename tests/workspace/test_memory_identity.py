@@ -140,8 +140,6 @@ def test_a_configuration_that_includes_a_file_reads_no_file(tmp_path):
         config.write(f"[include]\n\tpath = {tmp_path / 'other'}\n")
     assert identity(tmp_path).kind == "path"
 
-
-def test_origins_that_lead_in_a_circle_end(tmp_path):
     for name, other in (("one", "two"), ("two", "one")):
         make_repository(tmp_path / name)
         add_remote(tmp_path / name, tmp_path / other)

@@ -54,6 +54,13 @@ def test_writing_is_allowed_only_where_that_was_said(store, pointer, notes):
     assert store.grant(pointer, notes, "knowledge").writable
     assert len(store.entries()) == 1
 
+    store.add(pointer, notes)
+    grant = {"pointer": str(pointer.resolve()), "target": str(notes.resolve()), "use": "knowledge"}
+    data = json.loads(store.path.read_text())
+    assert data == {"version": 1, "grants": [{**grant, "writable": False, "project": ""}]}
+    if os.name != "nt":
+        assert [one.stat().st_mode & 0o777 for one in (store.path, store.path.parent)] == [0o600, 0o700]
+
 
 def test_links_are_followed_at_both_ends_unless_one_is_itself_trusted(store, pointer, notes):
     """A target that is moved behind a link needs trust anew."""
@@ -117,15 +124,6 @@ def test_a_malformed_store_is_a_loud_error_and_is_not_written_over(store, pointe
         with pytest.raises(ConfigError, match=r"trust\.json: the trust store cannot be used"):
             call()
     assert store.path.read_bytes() == data
-
-
-def test_the_store_is_versioned_json_for_the_user_alone(store, pointer, notes):
-    store.add(pointer, notes)
-    grant = {"pointer": str(pointer.resolve()), "target": str(notes.resolve()), "use": "knowledge"}
-    data = json.loads(store.path.read_text())
-    assert data == {"version": 1, "grants": [{**grant, "writable": False, "project": ""}]}
-    if os.name != "nt":
-        assert [one.stat().st_mode & 0o777 for one in (store.path, store.path.parent)] == [0o600, 0o700]
 
 
 def test_who_adds_at_once_loses_nothing(store):

@@ -69,6 +69,10 @@ def test_text_of_a_navigation_that_is_not_closed_is_kept():
     assert markdown_of("<nav><p>menu<p>text") == "menu\n\ntext"
     assert markdown_of("<nav>only</nav>") == "only"
 
+    assert "Not valid UTF-8" in read_html("a.html", b"<p>a\xffb").problems[0]
+    assert "'nonsense' is unknown" in read_html("a.html", b"<meta charset=nonsense>\xff").problems[0]
+    assert read_html("a.html", b"<meta charset=euc-jp>a\xff").problems
+
 
 def test_a_page_has_its_title_metadata_and_structure():
     """What the head of a page says becomes title, tags and front matter; lines count in the Markdown."""
@@ -106,12 +110,6 @@ def test_the_encoding_is_read_as_browsers_do(data, text):
 
     assert document.lines == (text,)
     assert document.problems == ()
-
-
-def test_unreadable_bytes_are_a_problem():
-    assert "Not valid UTF-8" in read_html("a.html", b"<p>a\xffb").problems[0]
-    assert "'nonsense' is unknown" in read_html("a.html", b"<meta charset=nonsense>\xff").problems[0]
-    assert read_html("a.html", b"<meta charset=euc-jp>a\xff").problems
 
 
 TAGS = ("p", "div", "h1", "h2", "ul", "ol", "li", "dl", "dt", "dd", "blockquote", "pre", "code", "table", "tr", "td",

@@ -50,6 +50,7 @@ def test_a_notebook_is_its_cells():
 
 
 def test_format_3_has_sheets_and_cells_that_are_headings():
+    """The log of a training run does not fill the index; what is missing is said."""
     code = {"cell_type": "code", "language": "python", "input": ["x = 1"]}
     cells = [
         {"cell_type": "heading", "level": 2, "source": ["The\n", "name"]},
@@ -60,9 +61,6 @@ def test_format_3_has_sheets_and_cells_that_are_headings():
     assert document.lines == ("## The name", "", "```python", "x = 1", "```", "", "```output", "1", "```")
     assert document.title == "The name"
 
-
-def test_long_outputs_are_cut():
-    """The log of a training run does not fill the index; what is missing is said."""
     outputs = [{"output_type": "stream", "text": "word " * 10_000}] * 50
     text = "\n".join(read({"cells": [{"cell_type": "code", "source": "run()", "outputs": outputs}]}).lines)
 

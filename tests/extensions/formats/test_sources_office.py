@@ -200,12 +200,12 @@ def test_a_shape_without_a_geometry_is_read():
 
 
 def test_much_white_space_in_a_document_takes_linear_time():
-    """A million spaces come out in the time limit of a test."""
+    """A million spaces come out in the time limit of a test.
+
+    There is no blank line below them, so that it is the same from file and index.
+    """
     assert body(read_docx("a.docx", a_docx(paragraph(f"a{' ' * 1_000_000}b")))) == ["a b"]
 
-
-def test_a_document_of_metadata_alone_ends_with_them():
-    """There is no blank line below them, so that it is the same from file and index."""
     document = parsed("a.docx", a_docx())
 
     assert document.lines == ("author: Ada", "date: 2025-11-02")

@@ -335,7 +335,11 @@ def test_what_is_not_of_longmemeval_is_named(evaluate, tmp_path, change, fault):
 
 
 def test_figures_worked_by_hand():
-    """Relevant a (1), b (2) and c (1), found b at 2 and a at 7 of ten results."""
+    """Relevant a (1), b (2) and c (1), found b at 2 and a at 7 of ten results.
+
+    Of the 2⁵ ways to swap signs of five equal differences, two are as large as the observed: p = 1/16. Of the four
+    pairs two are in order, one is tied and one is not.
+    """
     ranked = ["x", "b", "y", "z", "v", "w", "a", "u", "t", "s"]
     ideal = 2 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
 
@@ -344,16 +348,10 @@ def test_figures_worked_by_hand():
     ndcg5, ndcg10 = (2 / math.log2(3)) / ideal, (2 / math.log2(3) + 1 / math.log2(8)) / ideal
     assert found == pytest.approx((ndcg5, ndcg10, 1 / 3, 2 / 3, 1 / 2, 0, 1, 1, 0, 0))
 
-
-def test_the_test_gives_the_exact_p_of_a_small_case():
-    """Of the 2⁵ ways to swap signs of five equal differences, two are as large as the observed: p = 1/16."""
     first = np.full((5, 1), 0.2)
 
     assert randomisation_p(first, np.zeros((5, 1)))[0] == pytest.approx(1 / 16, abs=0.01)
 
-
-def test_the_area_under_the_curve_counts_pairs():
-    """Of the four pairs two are in order, one is tied and one is not."""
     assert area_under_curve(np.array([0.9, 0.4]), np.array([0.4, 0.5])) == (2 + 0.5) / 4
 
 

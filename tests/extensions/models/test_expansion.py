@@ -113,16 +113,16 @@ def test_the_cache_does_not_grow_for_ever(server, tmp_path):
 
 
 def test_thinking_and_talk_around_the_answer_are_taken_away(server, tmp_path):
-    """Models that think although they were told not to, or that ignore the form, are understood."""
+    """Models that think although they were told not to, or that ignore the form, are understood.
+
+    Filters, exclusions, quotes, control characters, repetitions and endless text do not reach the search.
+    """
     answer = json.dumps(ANSWER)
     around = ("<think>{{}}</think>{}", "Okay, the user wants {{...}}\n</think>\n{}", "Here you are:\n```json\n{}\n```")
     for number, said in enumerate(one.format(answer) for one in around):
         server.say = lambda _, said=said: said
         assert expand(f"{QUESTION} {number}", SETTINGS, server.env, tmp_path).queries == tuple(ANSWER["queries"])
 
-
-def test_what_the_model_writes_is_words_and_no_commands(server, tmp_path):
-    """Filters, exclusions, quotes, control characters, repetitions and endless text do not reach the search."""
     queries = ['-secret path:private/ "deploy\x1b[31m undo"', "undo deploy private path secret [31m", "a " * 900]
     server.answers({"queries": queries, "passage": "tag:ops is it. " + "long " * 900})
 

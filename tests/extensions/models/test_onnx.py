@@ -204,8 +204,8 @@ def test_vectors_of_another_model_and_damaged_files_give_way(tmp_path):
         assert vectors.get([1, 2]) == {2: b"two"}
 
 
-def test_the_parts_still_add_up_to_the_score():
-    """The score is a mean of the old one and of the cosine's, and the trace's parts and factors give it."""
+def test_the_parts_still_add_up_to_the_score_and_what_is_no_candidate_keeps_its_own():
+    """Cosines that tell nothing apart change nothing; the less a query is covered, the more the transformer counts."""
     fused = [chunk(1, 0.5, 0.3), chunk(2, 0.6, factor=0.5), chunk(3, 0.2)]
     mix(fused, {(0, 1): 0.1, (0, 2): 0.9, (0, 3): 0.5}, 0.4)
 
@@ -216,9 +216,6 @@ def test_the_parts_still_add_up_to_the_score():
     assert [part.signal for part in fused[0].parts] == ["signal0", "signal1", SECOND_LOOK]
     assert fused[1].parts[-1].value == 0.9
 
-
-def test_what_is_no_candidate_keeps_score_and_place():
-    """Chunks below all candidates stay below them; one without a value is neither raised nor lowered."""
     fused = [chunk(number, 1 - number / 10) for number in range(10)]
     mix(fused, {(0, 0): 0.7, (0, 2): 0.1, (0, 3): 0.9}, 0.4)
     places = [one.key[1] for one in sorted(fused, key=lambda one: -one.score)]
@@ -227,15 +224,11 @@ def test_what_is_no_candidate_keeps_score_and_place():
     assert fused[1].score == 0.9
     assert places.index(3) < places.index(2)
 
-
-def test_cosines_that_tell_nothing_apart_change_nothing():
     for values in ({}, {(0, 1): 0.4}, {(0, 1): 0.4, (0, 2): 0.4}):
         fused = [chunk(1, 0.8), chunk(2, 0.6)]
         mix(fused, values, 0.4)
         assert [one.score for one in fused] == [0.8, 0.6]
 
-
-def test_the_less_a_query_is_covered_the_more_the_transformer_counts():
     assert [share(coverage) for coverage in (0.0, 0.25, 0.45, 0.65, 1.0)] == pytest.approx(
         [0.75, 0.75, 0.425, 0.1, 0.1]
     )

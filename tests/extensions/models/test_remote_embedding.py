@@ -74,12 +74,10 @@ def test_models_have_their_formats():
 
 
 def test_many_texts_go_in_batches(ollama, embedder):
+    """Servers do not always cut; the others of its batch come through whole."""
     assert len(embedder.embed([f"text {number}" for number in range(BATCH_TEXTS * 2 + 1)])) == BATCH_TEXTS * 2 + 1
     assert [len(body["input"]) for body in ollama.asked("/api/embed")] == [BATCH_TEXTS, BATCH_TEXTS, 1]
 
-
-def test_a_text_that_the_model_finds_too_long_is_cut(ollama, embedder):
-    """Servers do not always cut; the others of its batch come through whole."""
     vectors = embedder.embed(["short", "long " * CONTEXT_LETTERS, "short"])
 
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1])
@@ -223,6 +221,7 @@ def test_a_server_of_openais_protocol_gives_vectors(ollama):
 
 
 def test_the_key_comes_from_the_variable_that_the_config_names(ollama):
+    """A redirect is not followed, and no error shows it."""
     ollama.key = "k-123"
     assert openai(ollama, {"MY_KEY": "k-123\n"}, key_variable="MY_KEY").embed(["x"]).any()
     assert ollama.requests[-1].headers["authorization"] == "Bearer k-123"
@@ -232,9 +231,6 @@ def test_the_key_comes_from_the_variable_that_the_config_names(ollama):
         with pytest.raises(EmbedderError, match=r"MY_KEY named by `embedder.keyVariable` is empty"):
             openai(ollama, {"MY_KEY": value}, key_variable="MY_KEY")
 
-
-def test_the_key_goes_to_nobody_else(ollama):
-    """A redirect is not followed, and no error shows it."""
     with running_ollama() as other:
         ollama.redirect = other.url
         with pytest.raises(EmbedderError, match="redirects elsewhere") as caught:

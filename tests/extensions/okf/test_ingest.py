@@ -179,8 +179,6 @@ def test_a_large_source_has_not_changed(environment):
     environment.write("knowledge/page.md", f"---\nsources: [{entry}]\n---\n# Page\n\nIt is large.[^large]\n")
     assert findings(environment, "changed", "sources") == []
 
-
-def test_a_mailbox_is_its_mails():
     box = b"From a@b Tue\nSubject: One\n\nFirst.\n\n>From here on.\n\nFrom a@b Wed\r\nSubject: Two\r\n\r\nSecond.\r\n"
     document = read_mailbox("in/old-mail.mbox", box)
     assert (document.title, [one.text for one in document.headings]) == ("old mail", ["One", "Two"])

@@ -88,6 +88,8 @@ def test_a_computation_says_what_runs_it_and_has_a_text():
     assert found("page.md", "---\ntype: Attested Computation\n---\n") == [(2, "warning")] * 2
     assert found("page.md", "---\ntype: Attested Computation\nruntime: dbt\ncomputation: a.sql\n---\n") == []
 
+    assert found("page.md", WHOLE.replace("\n", "\r\n")) == []
+
 
 @pytest.mark.parametrize(
     ("path", "text", "faulty"),
@@ -107,10 +109,6 @@ def test_a_computation_says_what_runs_it_and_has_a_text():
 )
 def test_reserved_files_have_their_own_form(path, text, faulty):
     assert found(path, text) == faulty
-
-
-def test_line_endings_are_no_matter():
-    assert found("page.md", WHOLE.replace("\n", "\r\n")) == []
 
 
 def test_only_bundles_are_checked_and_bases_that_are_named(environment):
