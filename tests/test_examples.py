@@ -90,8 +90,6 @@ def test_a_query_finds_its_document_first(team):
     """As a person on that team would ask it, with the model that comes with kbhub."""
     assert [query for query, expected in QUERIES if team.search(query).hits[0].ref != expected] == []
 
-
-def test_the_team_is_one_base_without_problems(team):
     status = team.status()
     (base,) = status.bases
 

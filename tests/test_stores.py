@@ -107,6 +107,14 @@ def test_the_marketplaces_lead_to_the_plugins():
         source = entry["source"] if isinstance(entry["source"], str) else entry["source"]["path"]
         assert data_of(ROOT / source / manifest)["name"] == entry["name"] == "kbhub"
 
+    entry = data_of(ROOT / "server.json")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (package,) = entry["packages"]
+
+    assert project["readme"] == "README.md"
+    assert f"mcp-name: {entry['name']} " in (ROOT / "README.md").read_text("utf-8")
+    assert package["identifier"] == project["name"]
+
 
 def test_the_commands_name_tools_that_there_are():
     pages = sorted(PLUGINS.glob("*/commands/**/*.*"))
@@ -121,16 +129,6 @@ def test_the_commands_name_tools_that_there_are():
             _, head, body = text.split("---\n", 2)
             assert yaml.safe_load(head)["description"]
             assert "$ARGUMENTS" in body
-
-
-def test_the_readme_proves_that_package_and_entry_have_one_owner():
-    entry = data_of(ROOT / "server.json")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    (package,) = entry["packages"]
-
-    assert project["readme"] == "README.md"
-    assert f"mcp-name: {entry['name']} " in (ROOT / "README.md").read_text("utf-8")
-    assert package["identifier"] == project["name"]
 
 
 def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):

@@ -118,10 +118,13 @@ def test_words_are_joined_and_options_reach_the_query(shop, environment):
     assert "keyword #1" in shop("search", "crate", "--explain").out
 
 
-def test_the_config_sets_limit_and_mode(shop, environment):
+def test_the_config_sets_limit_and_mode_and_json_is_one_document(shop, environment):
     environment.configure(search={"limit": 1, "mode": "keyword"})
     found = shop("search", "crate rollback", "--json").json
     assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
+
+    for command in (["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]):
+        assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
 def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
@@ -421,11 +424,6 @@ def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeyp
     done = shop("base", "trust", str(environment.project / "knowledge"))
     assert (done.code, done.out) == (2, "")
     assert "the trust store cannot be used" in done.err
-
-
-def test_json_is_one_document_and_nothing_else(shop, environment):
-    for command in (["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]):
-        assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
 def test_colours_are_for_terminals(shop, streams, monkeypatch, environment):

@@ -162,18 +162,6 @@ def test_a_session_of_copilot_cli_is_read():
     ]
 
 
-def test_a_session_of_codex_is_read():
-    """Messages once, though events repeat them; no environment, no reasoning."""
-    document, chunks = parse(CODEX)
-
-    assert ("Add a health check", "c-1", "gpt-5-codex") == (
-        document.title, document.front_matter["session"], document.front_matter["model"],
-    )  # fmt: skip
-    assert ["Add a health check", "Tool shell: ls\nResult: main.go", "Added /healthz."] == [
-        text for _, text in said(chunks)
-    ]
-
-
 @pytest.mark.parametrize(
     ("data", "path", "title", "turns"),
     [
@@ -191,12 +179,22 @@ def test_other_sessions_are_read(data, path, title, turns):
 
 
 def test_a_session_is_called_what_its_log_calls_it():
+    """Messages once, though events repeat them; no environment, no reasoning."""
     summary = {"type": "summary", "summary": "Build mended", "leafUuid": "x"}
     for more, title in (
         ((summary,), "Build mended"),
         (({"type": "custom-title", "customTitle": "My build", "sessionId": "s-1"}, summary), "My build"),
     ):
         assert parse(CLAUDE + log(*more))[0].title == title
+
+    document, chunks = parse(CODEX)
+
+    assert ("Add a health check", "c-1", "gpt-5-codex") == (
+        document.title, document.front_matter["session"], document.front_matter["model"],
+    )  # fmt: skip
+    assert ["Add a health check", "Tool shell: ls\nResult: main.go", "Added /healthz."] == [
+        text for _, text in said(chunks)
+    ]
 
 
 def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):

@@ -99,6 +99,12 @@ def test_every_way_to_write_a_link_or_an_image_is_checked(audited):
     assert lines(report) == [("a.md", line, "error", "links") for line in range(1, 11)]
     assert ["The image '" in one.message for one in report.findings] == [False] * 5 + [True] * 5
 
+    front = "---\nrelated:\n  - b\n  - sub/c.md\n  - gone/d\n  - project@b\n---\n# A\n"
+    report = audited({"a.md": front, "b.md": "# B\n", "sub/c.md": "# C\n"}, checks=["related"])
+
+    assert lines(report) == [("a.md", 5, "error", "related")]
+    assert "'gone/d'" in only(report).message
+
 
 SOUND = """# A
 
@@ -121,14 +127,6 @@ def test_an_image_that_is_there_or_elsewhere_is_left_alone(audited, environment)
 
     report = audited({"a.md": SOUND, "b.md": "# B\n"}, checks=["links", "orphans"])
     assert [(one.path, one.check) for one in report.findings] == [("a.md", "orphans"), ("b.md", "orphans")]
-
-
-def test_broken_entries_of_related_are_errors_at_their_line(audited):
-    front = "---\nrelated:\n  - b\n  - sub/c.md\n  - gone/d\n  - project@b\n---\n# A\n"
-    report = audited({"a.md": front, "b.md": "# B\n", "sub/c.md": "# C\n"}, checks=["related"])
-
-    assert lines(report) == [("a.md", 5, "error", "related")]
-    assert "'gone/d'" in only(report).message
 
 
 def test_links_out_of_everything_are_noted_once_and_never_called_broken(audited):

@@ -33,8 +33,6 @@ def test_a_start_names_the_bases_and_how_to_ask_them(shop, environment):
     assert 'search(query="…")' in text.splitlines()[1]
     assert len(text.splitlines()) == 2
 
-
-def test_a_start_tells_standing_memories_and_strong_ones(shop, environment):
     remember(shop, "Run the tests with make check, never with pytest alone.", tags=["pitfall"])
     remember(shop, "Commit messages are in English.", tags=["Preference"], scope="user")
     remember(shop, "The staging database is restored every Monday.")
@@ -127,6 +125,11 @@ def test_a_prompt_is_told_a_memory(shop, environment):
     assert ref in calls(text)
     assert "hangs for an hour" in text
 
+    assert said(shop, edit(environment.project, "src/hooks.py", "x = 2")) == ""
+    text = said(shop, edit(environment.project, "src/hooks.py", "def retry(call, times):"))
+    assert calls(text) == ["webhooks.md"]
+    assert 'is about "retry"' in text
+
 
 def test_a_prompt_is_no_query_language_and_pastes_are_left_out(shop, environment):
     prompts = (
@@ -208,13 +211,6 @@ def test_a_memory_about_a_symbol_comes_where_the_symbol_is_worked_on(shop, envir
     text = said(shop, reading(environment.project, "src/pay.py", session="two"))
     assert {charge, refund} <= set(calls(text))
     assert charge not in calls(said(shop, edit(environment.project, "src/pay.py", "recharge(x)", session="three")))
-
-
-def test_a_document_that_names_a_symbol_comes_with_it(shop, environment):
-    assert said(shop, edit(environment.project, "src/hooks.py", "x = 2")) == ""
-    text = said(shop, edit(environment.project, "src/hooks.py", "def retry(call, times):"))
-    assert calls(text) == ["webhooks.md"]
-    assert 'is about "retry"' in text
 
 
 def test_a_document_filed_under_the_path_of_a_file_is_about_it(environment, shop):

@@ -86,8 +86,6 @@ def test_an_event_without_its_name_is_answered_with_the_one_that_it_has():
         "BeforeAgent"
     )
 
-
-def test_vs_code_runs_the_hooks_of_others_with_fields_of_its_own():
     sent = {
         "sessionId": "s",
         "hookEventName": "PreToolUse",

@@ -90,22 +90,20 @@ def test_a_dash_excludes_only_where_it_is_meant_to():
         assert (texts(query), excluded(query)) == (terms, without), query
 
 
-def test_a_key_of_the_documents_filters():
-    """`status:draft` is a filter where documents have the key and text where they have not."""
-    assert parse_query("status:draft x").keys == {"status"}
-    assert (texts("status:draft x"), filters("status:draft x")) == (["status:draft", "x"], [])
-    assert (texts("Status:draft x", "status"), filters("Status:draft x", "status")) == (["x"], ["status:draft"])
-    assert filters('owner:"Jane Doe",bob -n:>=3', "owner", "n") == ['owner:"Jane Doe",bob', "-n:>=3"]
-    assert texts("http://x c:\\y a::b", "http", "c", "a") == ["http://x", "c:\\y", "a::b"]
-
-
 def test_filters_are_read_with_their_operators():
+    """`status:draft` is a filter where documents have the key and text where they have not."""
     found = parse_query('n:>=3 n:1..5 n:">3" n:>x n:a..b age:<30d tags:#a', frozenset({"n"})).filters
 
     assert [(one.key, value.operator, value.text, value.upper) for one in found for value in one.values] == [
         ("n", ">=", "3", ""), ("n", "..", "1", "5"), ("n", "=", ">3", ""), ("n", "=", ">x", ""),
         ("n", "=", "a..b", ""), ("age", "<", "30d", ""), ("tag", "=", "#a", ""),
     ]  # fmt: skip
+
+    assert parse_query("status:draft x").keys == {"status"}
+    assert (texts("status:draft x"), filters("status:draft x")) == (["status:draft", "x"], [])
+    assert (texts("Status:draft x", "status"), filters("Status:draft x", "status")) == (["x"], ["status:draft"])
+    assert filters('owner:"Jane Doe",bob -n:>=3', "owner", "n") == ['owner:"Jane Doe",bob', "-n:>=3"]
+    assert texts("http://x c:\\y a::b", "http", "c", "a") == ["http://x", "c:\\y", "a::b"]
 
 
 def test_the_text_to_compare_is_what_is_asked_in_words_and_two_bases_mean_either():
@@ -165,6 +163,7 @@ def test_words_in_mixed_case_are_found_in_any_text(written):
 
 
 def test_identifiers_are_marked_however_they_are_written():
+    """English function words and stems take nothing from German, French and Spanish that a search needs."""
     text = "see maxRetries or max_retries, not max"
     shown = [text[start:end] for start, end in spans(text, parse_query("maxRetries").terms)]
     part, _ = excerpt("x\n" * 300 + "the max_retries\n" + "x\n" * 300, parse_query("maxRetries").terms, 100)
@@ -173,9 +172,6 @@ def test_identifiers_are_marked_however_they_are_written():
     assert [text[start:end] for start, end in spans(text, parse_query("retries").terms)] == ["maxRetries", "retries"]
     assert "max_retries" in part
 
-
-def test_questions_in_other_languages_keep_their_words():
-    """English function words and stems take nothing from German, French and Spanish that a search needs."""
     for question, needed in {
         "wie kann ich den Server neu starten": "server neu starten",
         "comment redémarrer le serveur": "redemarr serveur",

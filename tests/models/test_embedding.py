@@ -49,12 +49,10 @@ def small_model(tmp_path):
     return folder
 
 
-def test_the_packaged_model_is_the_one_that_is_named():
+def test_the_packaged_model_is_the_one_that_is_named(embedder):
     """The constant that stands for the packaged model in every index is the hash of the file that ships."""
     assert hashlib.sha256((PACKAGED_MODEL / "model.safetensors").read_bytes()).hexdigest() == PACKAGED_SHA256
 
-
-def test_vectors_are_those_of_model2vec(embedder):
     texts = ["how to restart the server", "--no-track NO_COLOR", "a table of HTTP status codes " * 200]
     model = StaticModel.from_pretrained(str(PACKAGED_MODEL), max_length=None)
 

@@ -82,18 +82,6 @@ def test_links_come_with_line_text_and_heading(hub):
     assert [("ops@oncall.md", 3, "in")] == [(one.ref, one.line, one.direction) for one in found]
 
 
-def test_related_goes_both_ways_and_is_marked(hub):
-    """`related` without ending, in brackets, with a base; and who names the document so."""
-    out = of(related(hub, "guides/deploy.md"), "related")
-    back = of(related(hub, "runbooks/rollback.md"), "related")
-
-    assert [("runbooks/rollback.md", 5), ("runbooks/canary.md", 6), ("ops@oncall.md", 7)] == [
-        (one.ref, one.line) for one in out
-    ]
-    assert {"out"} == {one.direction for one in out}
-    assert {("guides/deploy.md", "in"), ("notes@p.md", "in")} == {(one.ref, one.direction) for one in back}
-
-
 def test_what_leads_to_no_document_is_said(hub):
     """Broken links as they stand, places outside, and other files, which are not broken; with all links of a base."""
     left = [(one.status, one.target, one.line) for one in related(hub, "guides/deploy.md").left]
@@ -171,10 +159,20 @@ def test_documents_of_like_meaning_are_near(environment):
 
 
 def test_a_document_goes_by_every_ref_that_read_takes(hub):
+    """`related` without ending, in brackets, with a base; and who names the document so."""
     for ref in ("guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"):
         result = related(hub, ref, hops=0)
         assert "guides/deploy.md" == result.ref
         assert result == related(hub, result.docid, hops=0)
+
+    out = of(related(hub, "guides/deploy.md"), "related")
+    back = of(related(hub, "runbooks/rollback.md"), "related")
+
+    assert [("runbooks/rollback.md", 5), ("runbooks/canary.md", 6), ("ops@oncall.md", 7)] == [
+        (one.ref, one.line) for one in out
+    ]
+    assert {"out"} == {one.direction for one in out}
+    assert {("guides/deploy.md", "in"), ("notes@p.md", "in")} == {(one.ref, one.direction) for one in back}
 
 
 def test_what_cannot_be_meant_is_refused(hub, shop):
@@ -427,20 +425,11 @@ def test_tags_are_listed_with_their_documents_counted(tagged):
     assert tags(tagged).tags == tags(tagged, limit=2, everything=True).tags
 
 
-def test_documents_that_have_any_of_some_tags(tagged):
-    """Several names mean any of them, and a tag those under it; case does not matter."""
-    for names, found in (
-        ("ops", ["a.md", "b.md", "d.md"]), ("#OPS", ["a.md", "b.md", "d.md"]), ("team", ["a.md", "b.md"]),
-        ("team/blue", ["b.md"]), ("team/*", ["a.md", "b.md"]), ("draft team/red", ["a.md", "notes@x.md"]),
-        ("*", ["a.md", "b.md", "d.md", "notes@x.md"]), ("2024", ["notes@x.md"]), ("inline", []),
-    ):  # fmt: skip
-        result = tags(tagged, names.split(), hops=0)
-        assert found == [one.ref for one in result.documents]
-        assert (len(found), len(found)) == (result.tagged, result.total)
-
-
 def test_what_links_join_to_them_comes_after_them(tagged):
-    """Marked with the hops and the way, also from other bases."""
+    """Marked with the hops and the way, also from other bases.
+
+    Several names mean any of them, and a tag those under it; case does not matter.
+    """
     first = [("a.md", 0, None, None), ("c.md", 1, "a.md", "link"), ("notes@x.md", 1, "a.md", "backlink")]
     for hops, found in (
         (1, first),
@@ -449,6 +438,15 @@ def test_what_links_join_to_them_comes_after_them(tagged):
     ):
         assert documents(tags(tagged, ["team/red"], hops=hops)) == found
     assert [("b.md", 0, None, None), ("d.md", 1, "b.md", "related")] == documents(tags(tagged, ["team/blue"]))
+
+    for names, found in (
+        ("ops", ["a.md", "b.md", "d.md"]), ("#OPS", ["a.md", "b.md", "d.md"]), ("team", ["a.md", "b.md"]),
+        ("team/blue", ["b.md"]), ("team/*", ["a.md", "b.md"]), ("draft team/red", ["a.md", "notes@x.md"]),
+        ("*", ["a.md", "b.md", "d.md", "notes@x.md"]), ("2024", ["notes@x.md"]), ("inline", []),
+    ):  # fmt: skip
+        result = tags(tagged, names.split(), hops=0)
+        assert found == [one.ref for one in result.documents]
+        assert (len(found), len(found)) == (result.tagged, result.total)
 
 
 def test_a_name_that_is_no_tag_is_said(tagged):

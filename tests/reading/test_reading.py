@@ -271,15 +271,6 @@ def test_any_document_is_read_to_its_end_in_pieces_of_any_size(environment, line
     assert text == read
 
 
-def test_reading_on_stays_in_the_part_that_was_asked_for(environment):
-    environment.write("knowledge/a.md", "# A\n\n## B\n\n" + "x" * 500 + "\nlast of b\n\n## C\n\nnot asked for\n")
-    hub = environment.hub()
-
-    assert whole(hub, "a.md#B", ReadOptions(document_bytes=100))[0].startswith("## B\n\nxxx")
-    assert whole(hub, "a.md#B", ReadOptions(document_bytes=100))[0].rstrip().endswith("x\nlast of b")
-    assert "x" * 490 == whole(hub, "a.md:5+10:1", ReadOptions(document_bytes=100))[0]
-
-
 def test_a_reading_says_how_far_it_goes(environment):
     environment.write("knowledge/a.md", "one\n" + "x" * 100 + "\nthree\n")
     hub = environment.hub()
@@ -292,6 +283,13 @@ def test_a_reading_says_how_far_it_goes(environment):
     assert ("x" * 50, 2, 2, 46) == (second.text, second.start_line, second.end_line, second.offset)
     assert ("xxxx\nthree", 2, 3, 96) == (third.text, third.start_line, third.end_line, third.offset)
     assert ["a.md:2+46:2", "a.md:2+96:2", None] == [one.rest for one in (first, second, third)]
+
+    environment.write("knowledge/a.md", "# A\n\n## B\n\n" + "x" * 500 + "\nlast of b\n\n## C\n\nnot asked for\n")
+    hub = environment.hub()
+
+    assert whole(hub, "a.md#B", ReadOptions(document_bytes=100))[0].startswith("## B\n\nxxx")
+    assert whole(hub, "a.md#B", ReadOptions(document_bytes=100))[0].rstrip().endswith("x\nlast of b")
+    assert "x" * 490 == whole(hub, "a.md:5+10:1", ReadOptions(document_bytes=100))[0]
 
 
 def test_many_documents_come_in_pages(environment):

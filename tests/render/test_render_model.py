@@ -238,6 +238,12 @@ def test_a_line_is_cut_by_bytes_at_a_character():
             assert cut.endswith("…")
             assert text.startswith(cut[:-1])
 
+    report = Report(parts=[ONE], calls=lambda shown: [f"{shown} shown"])
+
+    assert model_answer(report)[0] == '1. a.md:3-5 · "A" · 0.90 · 1 year old\n```\nx\ny\n```\n1 shown'
+    assert terminal.text(report) == "0.90  a.md:3-5  #0000aa  1 year old\n      A\n  │ x\n  │ y"
+    assert "\x1b[1;36ma.md:3-5\x1b[0m" in terminal.text(report, Painter(colour=True))
+
 
 ONE = Item(Ref("a.md", "#0000aa", ":3-5"), Name("A"), "0.90", ("1 year old",), quote=Quote("x\ny", 99), number=1)
 TWO = Item(Ref('b"\n.md', "#0000bb"), Bare("B"), row=True, depth=1)
@@ -256,14 +262,6 @@ def test_a_report_is_written_twice():
     )
     assert terminal.text(report) == 'Found a, b; open it with `kbhub read a.md:1`\n\nParts\n  #0000bb  b"␊.md    B'
     assert terminal.notes(report) == ["Odd."]
-
-
-def test_a_quote_is_fenced_or_behind_a_rule():
-    report = Report(parts=[ONE], calls=lambda shown: [f"{shown} shown"])
-
-    assert model_answer(report)[0] == '1. a.md:3-5 · "A" · 0.90 · 1 year old\n```\nx\ny\n```\n1 shown'
-    assert terminal.text(report) == "0.90  a.md:3-5  #0000aa  1 year old\n      A\n  │ x\n  │ y"
-    assert "\x1b[1;36ma.md:3-5\x1b[0m" in terminal.text(report, Painter(colour=True))
 
 
 def test_what_does_not_fit_is_counted():

@@ -133,8 +133,6 @@ def test_old_and_outdated_documents_say_so():
         shown = search_text(result(hit(age_days=days, stale=days > 365 or bool(why), outdated=why)), PLAIN)
         assert shown.splitlines()[0].endswith(f"#a1b2c3{told}")
 
-
-def test_no_part_of_a_hit_reaches_the_terminal_raw():
     headings, outdated = (HOSTILE, f"{HOSTILE}\n"), f"{HOSTILE}\n"
     hostile = hit(ref=f"{HOSTILE}\n.md", title=HOSTILE, headings=headings, excerpt=HOSTILE, outdated=outdated)
     text = search_text(result(hostile), PLAIN)

@@ -127,7 +127,10 @@ def test_what_was_said_at_the_asked_time_comes_first(logs):
 
 
 def test_words_that_count_from_now_are_not_looked_for(logs):
-    """What was said last week does not say so, and what was said before may."""
+    """What was said last week does not say so, and what was said before may.
+
+    The title of a session is its first sentence: every turn had its words, and they hid the other sessions.
+    """
     logs.session("2026-11-02", "The museum was closed last week, says Kim.")
     logs.session("2026-11-18", "The museum is closed for repairs, says Kim.")
 
@@ -135,6 +138,12 @@ def test_words_that_count_from_now_are_not_looked_for(logs):
     assert found.hits[0].path == "2026-11-18.jsonl"
     assert "last" not in found.terms
     assert "last" in logs.search('what did Kim say of the museum "last" week').terms
+
+    logs.session("2026-03-02", "How is the stand-up of the gateway team?", *(f"Tell me joke {n}." for n in range(9)))
+    logs.session("2026-03-09", "Hello.", "The gateway team has its stand-up at 9:30.")
+    hits = logs.search("stand-up of the gateway team", granularity="chunk", mode="keyword").hits
+
+    assert {(hit.path[:10], hit.start_line == 1) for hit in hits} == {("2026-03-02", True), ("2026-03-09", False)}
 
 
 def test_the_title_may_have_the_date(environment):
@@ -186,15 +195,6 @@ def test_the_newer_memory_is_above_the_older_one(environment):
 
     assert "Thursday" in newer.excerpt
     assert newer.replaces == (f"{older.ref}:{older.start_line}",)
-
-
-def test_a_turn_is_not_found_for_the_words_of_the_title(logs):
-    """The title of a session is its first sentence: every turn had its words, and they hid the other sessions."""
-    logs.session("2026-03-02", "How is the stand-up of the gateway team?", *(f"Tell me joke {n}." for n in range(9)))
-    logs.session("2026-03-09", "Hello.", "The gateway team has its stand-up at 9:30.")
-    hits = logs.search("stand-up of the gateway team", granularity="chunk", mode="keyword").hits
-
-    assert {(hit.path[:10], hit.start_line == 1) for hit in hits} == {("2026-03-02", True), ("2026-03-09", False)}
 
 
 def test_signals_of_conversations_are_for_conversations(environment):

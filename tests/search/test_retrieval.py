@@ -187,15 +187,13 @@ def test_how_much_better_counts_and_not_only_that_it_is():
 
 
 def test_factors_multiply_and_a_factor_of_one_is_not_told():
+    """The share of meaning falls with what the best chunk covers, evenly and within its limits."""
     one = Candidate((0, 1), 1, score=0.5)
     one.multiply("recency", 1.0)
     one.multiply("weight", 0.5)
 
     assert (one.factors, one.score) == ((("weight", 0.5),), 0.25)
 
-
-def test_meaning_decides_where_no_chunk_has_the_words():
-    """Its share falls with what the best chunk covers, evenly and within its limits."""
     shares = [semantic_share(coverage / 100) for coverage in range(101)]
 
     assert shares == sorted(shares, reverse=True)

@@ -86,7 +86,10 @@ def test_filters_hold_in_every_mode_before_the_cut(shop, mode):
 
 
 def test_a_filter_alone_lists_what_it_leaves(shop):
-    """Without a word to rank by, the newest come first, and nothing is judged."""
+    """Without a word to rank by, the newest come first, and nothing is judged.
+
+    Who filtered everything away is not told to try other words; a query has no words that the model knows not.
+    """
     shop.write("knowledge/new.md", "---\ntags: ops\ndate: 2023-11-01\n---\n# New\n")
     result = search(shop, "tag:ops", limit=2)
 
@@ -95,6 +98,12 @@ def test_a_filter_alone_lists_what_it_leaves(shop):
     assert result.filters == ("tag:ops",)
     everything = refs(search(shop, "tag:ops", limit=2)) + refs(search(shop, "tag:ops", limit=2, offset=2))
     assert sorted(everything) == ["deploy.md", "new.md", "notes@release.md", "rollback.md"]
+
+    result = search(shop, "release tag:nosuchtag")
+
+    assert (result.hits, "No document matches tag:nosuchtag." in result.notes) == ((), True)
+    for text in ('"', "(", "*"):
+        assert search(shop, text).notes == ("The query has no words to search for.",)
 
 
 def test_a_list_shows_no_scores_and_what_was_ranked_also_those_of_nothing(shop):
@@ -251,15 +260,6 @@ def test_an_index_that_is_still_being_made_judges_nothing(shop):
     }
     assert (result.unmatched, result.verdict) == ((), None)
     assert not any("fulfils" in note for notes in filtered for note in notes)
-
-
-def test_a_filter_that_leaves_nothing_is_named_and_a_query_without_a_word_told_so_alone(shop):
-    """Who filtered everything away is not told to try other words; a query has no words that the model knows not."""
-    result = search(shop, "release tag:nosuchtag")
-
-    assert (result.hits, "No document matches tag:nosuchtag." in result.notes) == ((), True)
-    for text in ('"', "(", "*"):
-        assert search(shop, text).notes == ("The query has no words to search for.",)
 
 
 @pytest.mark.parametrize("query", ["EIP-1559 base fee", "eip-1559", "base fee of eip 1559"])

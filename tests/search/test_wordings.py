@@ -51,6 +51,13 @@ def test_a_word_counts_once_for_each_wording_that_has_it(hub):
         assert refs(hub.search(Query(text="canteen undo", mode="keyword", queries=queries)))[0] == "lunch.md"
     assert keyword(agreed) > keyword(agreed[:1])
 
+    with pytest.raises(UsageError, match="the maximum is 5"):
+        search_assisted(hub, Query(text="undo", queries=("a",) * 6))
+
+    long = search_assisted(hub, Query(text="rollback", queries=("restore " * 1000,)))
+    assert any("first 2,000 characters" in note for note in long.notes)
+    assert not any("characters" in note for note in search_assisted(hub, Query(text="a", queries=("b",))).notes)
+
 
 def test_what_a_model_made_up_ranks_and_proves_little(hub):
     """Its words count as other wordings do, but not as evidence that a hit answers the query."""
@@ -80,12 +87,3 @@ def test_without_other_words_nothing_changes(hub, mode):
     query = Query(text="undo typing", mode=mode, limit=10)
 
     assert hub.search(query.model_copy(update={"queries": ("", " ")})) == hub.search(query)
-
-
-def test_wordings_have_limits(hub):
-    with pytest.raises(UsageError, match="the maximum is 5"):
-        search_assisted(hub, Query(text="undo", queries=("a",) * 6))
-
-    long = search_assisted(hub, Query(text="rollback", queries=("restore " * 1000,)))
-    assert any("first 2,000 characters" in note for note in long.notes)
-    assert not any("characters" in note for note in search_assisted(hub, Query(text="a", queries=("b",))).notes)

@@ -268,14 +268,6 @@ def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
         assert (caught.value.where, caught.value.field or "") == (tmp_path / ".kbhub.json", field)
 
 
-def test_a_field_of_a_pointer_without_effect_is_a_warning_that_says_why(tmp_path):
-    fields = ["writable", "weight", "kind", "keepDeleted"]
-    _, (*warnings, unknown) = read_pointer(write(tmp_path, {**dict.fromkeys(fields, True), "knowlege": "x"}))
-    assert [one.message.split(";")[0] for one in warnings] == [f"a pointer cannot set {name!r}" for name in fields]
-    assert unknown.subject == str(tmp_path / ".kbhub.json")
-    assert unknown.message == "unknown field 'knowlege'; did you mean 'knowledge'?"
-
-
 def test_the_cache_is_where_the_option_the_variable_or_the_system_says(tmp_path):
     env = {"KBHUB_CACHE_DIR": "~/c", "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
     assert cache_dir(env, tmp_path / "o") == tmp_path / "o"
@@ -283,6 +275,12 @@ def test_the_cache_is_where_the_option_the_variable_or_the_system_says(tmp_path)
     assert cache_dir({}).name == "kbhub" or "kbhub" in cache_dir({}).parts
     assert data_dir({"KBHUB_DATA_DIR": str(tmp_path / "d")}) == tmp_path / "d"
     assert data_dir({}).is_absolute()
+
+    fields = ["writable", "weight", "kind", "keepDeleted"]
+    _, (*warnings, unknown) = read_pointer(write(tmp_path, {**dict.fromkeys(fields, True), "knowlege": "x"}))
+    assert [one.message.split(";")[0] for one in warnings] == [f"a pointer cannot set {name!r}" for name in fields]
+    assert unknown.subject == str(tmp_path / ".kbhub.json")
+    assert unknown.message == "unknown field 'knowlege'; did you mean 'knowledge'?"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are for POSIX")

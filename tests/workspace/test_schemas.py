@@ -104,10 +104,17 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
 
 
 def test_a_checkout_has_every_schema_by_its_name():
+    """One source: the wheel takes the folder of the repository into the package."""
     files = schema_files()
     assert list(files)[: len(MODELS)] == sorted(MODELS)
     assert set(files) == {*MODELS, *(name.removeprefix("tools/") for name in TOOL_SCHEMAS)}
     assert schema_file("search.input") == SCHEMAS / "tools" / "search.input.schema.json"
+
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
+    assert build["wheel"]["force-include"] == {"schemas": "kbhub/schemas"}
+    assert "schemas" in build["sdist"]["include"]
+    assert [str(path) for path in located.FOLDERS] == [str(ROOT / "src" / "kbhub" / "schemas"), str(SCHEMAS)]
+    assert not located.FOLDERS[0].exists()  # no second copy
 
 
 def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
@@ -122,15 +129,6 @@ def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(located, "FOLDERS", (tmp_path / "nothing", tmp_path / "nor this"))
     with pytest.raises(UsageError, match="not installed completely"):
         schema_file("config")
-
-
-def test_the_build_puts_them_where_they_are_looked_for():
-    """One source: the wheel takes the folder of the repository into the package."""
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
-    assert build["wheel"]["force-include"] == {"schemas": "kbhub/schemas"}
-    assert "schemas" in build["sdist"]["include"]
-    assert [str(path) for path in located.FOLDERS] == [str(ROOT / "src" / "kbhub" / "schemas"), str(SCHEMAS)]
-    assert not located.FOLDERS[0].exists()  # no second copy
 
 
 @pytest.mark.slow

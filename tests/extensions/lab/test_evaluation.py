@@ -157,19 +157,6 @@ def test_a_wrong_line_of_a_vault_is_named(vault):
             load_dataset(vault)
 
 
-def test_sections_cover_a_document_in_order_and_a_chunk_counts_as_the_best_that_it_covers():
-    """From each heading to the next of any level; a chunk never counts as one that it does not cover."""
-    document = parse_document("a.md", b"intro\n\n# One\ntext\n### Deep\n\n## Two\nmore\n# Three\n")
-    sections = headed_sections(document)
-    found = [(one.path, one.start_line, one.end_line) for one in sections]
-    gold = {"a.md::One > Two": 2, "a.md::Three": 1}
-
-    assert found == [("", 1, 2), ("One", 3, 4), ("One > Deep", 5, 6), ("One > Two", 7, 8), ("Three", 9, 9)]
-    for lines, best in (((3, 9), "One > Two"), ((9, 9), "Three"), ((3, 4), "One")):
-        assert best_answer("a.md", sections, lines, gold) == f"a.md::{best}"
-    assert best_answer("a.md", sections, (3, 4), {"a.md": 2}) == "a.md"
-
-
 def test_a_cut_corpus_has_every_document_once(beir, environment):
     dataset = load_dataset(beir)
     one, again = (open_corpus(dataset, Setup(environment.env), 2) for _ in range(2))
@@ -180,11 +167,22 @@ def test_a_cut_corpus_has_every_document_once(beir, environment):
 
 
 def test_the_baseline_finds_any_word_stemmed():
+    """From each heading to the next of any level; a chunk never counts as one that it does not cover."""
     index = NaiveIndex(["rolling back releases", "back", "nothing"])
 
     assert [number for number, _ in index.rank("release roll", 5)] == [0]
     assert [number for number, _ in index.rank('"back" OR NEAR(', 5)] == [1, 0]
     assert index.rank("?!", 5) == []
+
+    document = parse_document("a.md", b"intro\n\n# One\ntext\n### Deep\n\n## Two\nmore\n# Three\n")
+    sections = headed_sections(document)
+    found = [(one.path, one.start_line, one.end_line) for one in sections]
+    gold = {"a.md::One > Two": 2, "a.md::Three": 1}
+
+    assert found == [("", 1, 2), ("One", 3, 4), ("One > Deep", 5, 6), ("One > Two", 7, 8), ("Three", 9, 9)]
+    for lines, best in (((3, 9), "One > Two"), ((9, 9), "Three"), ((3, 4), "One")):
+        assert best_answer("a.md", sections, lines, gold) == f"a.md::{best}"
+    assert best_answer("a.md", sections, (3, 4), {"a.md": 2}) == "a.md"
 
 
 def test_the_command_reports_every_mode(beir, evaluate):
