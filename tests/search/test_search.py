@@ -233,6 +233,26 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
     assert search(environment, "zebra").hits[0].outdated == "superseded by b.md"
 
 
+def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(environment):
+    """Years are no versions, and other pages of an old version stay where they are."""
+    for version in ("v3.9", "v3.10", "version-2", "2021", "2022"):
+        environment.write(f"knowledge/{version}/zebra.md", f"# Zebras\n\nStriped zebras run, says {version}.\n")
+    environment.write("knowledge/v3.9/other.md", "# Zebras\n\nStriped zebras run and run, says nobody else.\n")
+    years = ["2021/zebra.md", "2022/zebra.md"]
+
+    def found(query):
+        hits = search(environment, query, limit=10, explain=True).hits
+        lowered = [hit.path for hit in hits if "version" in hit.trace.factors]
+        return next(hit.path for hit in hits if hit.path.startswith("v")), sorted(lowered), [h.path for h in hits]
+
+    first, lowered, paths = found("striped zebras")
+    assert first == "v3.10/zebra.md"
+    assert lowered == ["v3.9/zebra.md", "version-2/zebra.md"]
+    assert set(years) <= set(paths)
+    assert found("striped zebras in 3.9")[0] == "v3.9/zebra.md"
+    assert found("striped zebras of version-2")[1] == ["v3.10/zebra.md", "v3.9/zebra.md"]
+
+
 def test_newer_documents_are_preferred_only_if_asked(environment):
     text = "# {0} zebra\n\nZebras of the kind {0} are striped and run.\n"
     environment.write("knowledge/a.md", "---\ndate: 2023-11-01\n---\n" + text.format("alpha"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -415,3 +416,29 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 
 WEIGHED = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)
+
+OLDER = 0.8
+"""Factor of a page of which a newer version was found."""
+
+_VERSION = re.compile(r"(?<![^/])(?:(?:v|version-|release-)\d+|\d+(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/)", re.IGNORECASE)
+"""Folder of a version of a documentation; a bare number may be a year."""
+
+
+def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Rank the newest version of a page, or the one that is asked for, before the others."""
+    paths, asked = bases.paths({hit.document_key for hit in hits}), plan.query.text.casefold()
+    pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
+    for hit in hits:
+        path = paths[hit.document_key]
+        if folder := _VERSION.search(path):
+            number = folder[0].casefold().removesuffix(".x").lstrip("abcdefghijklmnopqrstuvwxyz-")
+            is_asked = folder[0].casefold() in asked or ("." in number and number in asked)
+            version = (math.inf,) if is_asked else tuple(map(float, number.split(".")))
+            pages[hit.key[0], path[: folder.start()] + path[folder.end() :]].append((version, hit))
+    for versions in pages.values():
+        newest = max(version for version, _ in versions)
+        for version, hit in versions:
+            hit.multiply("version", 1.0 if version == newest else OLDER)
+
+
+VERSIONED = RankingSignal(("version",), lambda _: True, _prefer_newest)

@@ -70,6 +70,7 @@ RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     evidence.NAMED,
     document_signals.DATED,
     document_signals.WEIGHED,
+    document_signals.VERSIONED,
     evidence.SIGNAL,
     conversations.SPOKEN,
     conversations.UPDATES,
