@@ -21,28 +21,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
-    "AskOptions",
-    "Forgotten",
-    "Hit",
-    "Hub",
-    "KbhubError",
-    "Memory",
-    "MemoryList",
-    "Query",
-    "ReadOptions",
-    "ReadResult",
-    "Reading",
-    "Remembered",
-    "SearchResult",
-    "Status",
-    "SyncReport",
-    "__version__",
-    "ask",
-    "forget",
-    "memories",
-    "remember",
-]
+    "Answer", "AskOptions", "Forgotten", "Hit", "Hub", "KbhubError", "Memory", "MemoryList", "Query", "ReadOptions",
+    "ReadResult", "Reading", "Remembered", "SearchResult", "Status", "SyncReport", "__version__", "ask", "forget",
+    "memories", "remember",
+]  # fmt: skip
 
 _PLACES = {
     "answers.question": ("ask",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from kbhub import hub as state
 from kbhub.hub import HubOptions
@@ -13,13 +13,10 @@ from kbhub.reading.lists import status
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import ReadResult, Status
 from kbhub.search.search import search
-from kbhub.sync.comparison import SyncReport
+from kbhub.sync.comparison import Progress, SyncReport
 from kbhub.sync.freshness import StaleBase, freshen, sync
 from kbhub.types import Query, SearchResult
 from kbhub.workspace.config import parse_base_arguments
-
-if TYPE_CHECKING:
-    from kbhub.sync.sync import Progress
 
 
 class KnowledgeHub(state.Hub):

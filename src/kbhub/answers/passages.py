@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
 from kbhub.documents.markdown import section
 from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import EdgeKind, Neighbour
@@ -21,9 +22,6 @@ from kbhub.search.plan import Evidence, OpenBase, standings_of
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.formats import SITE_SUFFIXES
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 PASSAGE_TOKENS = 700
 """Limit of a passage in estimated tokens: nearly every chunk (300 words) is shorter, tables and code may be longer."""
@@ -297,45 +295,34 @@ def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> 
 
     Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the lines that do.
     """
-    packing = _Packing(hub, budget - HEAD_TOKENS - estimated_tokens(result.query))
+    texts, kept, chosen = Texts(hub), ChosenSpans(), list[Passage]()
+    room = budget - HEAD_TOKENS - estimated_tokens(result.query)
     strong, weak = by_strength(result, options)
-    for hit in strong:
-        packing.add(hit, "direct")
-    for neighbour in neighbours(hub, packing.passages, result, packing.texts, ChosenSpans()):
-        packing.add_neighbour(neighbour)
-    for hit in weak:
-        packing.add(hit, "summarized")
-    return numbered(packing.passages)
 
-
-class _Packing:
-    """The passages chosen so far, and the room left, in estimated tokens."""
-
-    def __init__(self, hub: Hub, room: int) -> None:
-        self.texts = Texts(hub)
-        self.passages: list[Passage] = []
-        self._kept, self._room = ChosenSpans(), room
-
-    def add(self, hit: Hit, tier: Tier) -> None:
-        """Add a hit: its section, its chunk, or the lines that fit."""
-        free = self._room - frame_tokens(hit)
-        document = self.texts.document(hit.docid, hit.path)
-        part = (_whole(document, hit, free) if document else None) or self.texts.part(hit)
+    def add(hit: Hit, tier: Tier) -> None:
+        """Add the section of a hit, its chunk, or the lines that fit."""
+        nonlocal room
+        free, document = room - frame_tokens(hit), texts.document(hit.docid, hit.path)
+        part = (_whole(document, hit, free) if document else None) or texts.part(hit)
         if (size := _size(part)) > free:
             part = shortened(part, hit.excerpt_line, document, free)
             if (size := _size(part)) > free or size < LEAST_PART:
                 return
         passage = passage_of(hit, part, tier, f"score {hit.score:.2f}")
-        if self._kept.takes(passage):
-            self.passages.append(passage)
-            self._room = free - size
+        if kept.takes(passage):
+            chosen.append(passage)
+            room = free - size
 
-    def add_neighbour(self, passage: Passage) -> None:
-        """Add a neighbour if it fits."""
-        free = self._room - frame_tokens(passage) - _size(passage)
-        if free >= 0 and self._kept.takes(passage):
-            self.passages.append(passage)
-            self._room = free
+    for hit in strong:
+        add(hit, "direct")
+    for neighbour in neighbours(hub, chosen, result, texts, ChosenSpans()):
+        free = room - frame_tokens(neighbour) - _size(neighbour)
+        if free >= 0 and kept.takes(neighbour):
+            chosen.append(neighbour)
+            room = free
+    for hit in weak:
+        add(hit, "summarized")
+    return numbered(chosen)
 
 
 def _size(part: Part) -> int:

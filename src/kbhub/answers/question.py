@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import (
     Answer,
@@ -21,6 +20,7 @@ from kbhub.answers.citations import Checked, check, request_of, says_no_answer
 from kbhub.answers.extractive import best_line, extract
 from kbhub.answers.passages import SEARCHED_HITS, fitting, in_short, nearest, packed, tiered
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
+from kbhub.hub import Hub
 from kbhub.index.query.parser import beginning
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
@@ -32,10 +32,6 @@ from kbhub.usage.log import record
 from kbhub.values import struct
 from kbhub.workspace.extensions import extensions, load
 from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-
 
 SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
 """Limits of direct passages shown verbatim with an answer, and of their estimated tokens; the first is always shown."""

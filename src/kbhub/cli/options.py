@@ -37,7 +37,7 @@ from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from kbhub.sync.sync import Progress
+    from kbhub.sync.comparison import Progress
 
 _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
 

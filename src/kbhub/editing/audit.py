@@ -37,7 +37,7 @@ from kbhub.workspace.extensions import extensions, imported
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.sync.sync import Progress
+    from kbhub.sync.comparison import Progress
 
 
 _TAG_KEYS = ("tags", "tag")

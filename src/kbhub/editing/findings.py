@@ -22,7 +22,7 @@ from kbhub.workspace.extensions import extensions
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.sync.sync import Progress
+    from kbhub.sync.comparison import Progress
 
 
 Severity = Literal["error", "warning", "info"]

@@ -42,11 +42,6 @@ class Columns:
     chunks: int
     tokens: int
 
-    @property
-    def last_packed(self) -> int:
-        """Id of the last packed chunk; -1 if there is none."""
-        return int(self.ids[self.packed - 1]) if self.packed else -1
-
     def goes_on_from(self, other: Columns) -> bool:
         """Return whether all chunks of other columns have the same positions here."""
         size = len(other.ids)

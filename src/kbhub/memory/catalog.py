@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, section
@@ -21,21 +20,19 @@ from kbhub.errors import (
     UsageError,
     WriteRefused,
 )
+from kbhub.hub import Hub
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import embedded_text, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
+from kbhub.models.embedding import Embedder
+from kbhub.reading.reports import ReadResult
 from kbhub.search.conversations import Statement, likeness
 from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.workspace.discovery import NO_TEAM, MemoryFolder, Scope, shelf_for_writing, shelves
 from kbhub.workspace.git import project_text
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.models.embedding import Embedder
-    from kbhub.reading.reports import ReadResult
 
 NEAR_SIMILARITY = 0.65
 """Cosine from which a memory is reported as near, whatever its words."""

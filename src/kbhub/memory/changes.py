@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import IndexUnavailable, KbhubError, MemoriesUnavailable, UsageError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.index.catalogue import successors
 from kbhub.memory import catalog
 from kbhub.memory.files import (
@@ -42,9 +43,6 @@ from kbhub.values import DAY_SECONDS
 from kbhub.workspace.discovery import MemoryFolder, Scope
 from kbhub.workspace.git import head_commit, project_text
 from kbhub.workspace.trash import Trash
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,7 @@ from kbhub.documents.edits import text_of
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import KbhubError, WriteRefused
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.side_files import Use
 from kbhub.memory.catalog import check_writable, shelf_to_write, sync_shelves
 from kbhub.memory.files import (
@@ -48,9 +49,6 @@ from kbhub.workspace.discovery import SYNCED_NAME, MemoryFolder
 from kbhub.workspace.files import read_regular, write_atomically
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.trash import Trash, former_stem
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 ATTEMPTS = 5
 """Pushes tried while other machines push, too."""

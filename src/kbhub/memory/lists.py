@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.errors import MemoryNotFound, UsageError
+from kbhub.hub import Hub
 from kbhub.memory import catalog
 from kbhub.memory.changes import as_it_is
 from kbhub.memory.files import checked_namespace, files_of, label_of, locked, read, with_id
@@ -22,9 +22,6 @@ from kbhub.workspace.files import numbered
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import identify, path_identity
 from kbhub.workspace.trash import Trash, former_stem
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 LISTED = 20
 

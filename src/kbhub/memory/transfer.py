@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -19,6 +19,7 @@ from kbhub.documents.markdown import decode, parse_document
 from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import Limits, open_contained, scan
 from kbhub.errors import KbhubError, MemoryNotFound, SecretFound, UsageError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.index.side_files import Use
 from kbhub.memory.catalog import active_shelves, all_known, check_writable, located, shelf_to_write, sync_shelves
 from kbhub.memory.changes import ID_CHARACTERS, as_it_is, edit, filed, ids_of
@@ -56,9 +57,6 @@ from kbhub.workspace.files import expand
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root, identify_directory, path_identity
 from kbhub.workspace.settings import first_error
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 MOST_FILES = 100_000
 MOST_RELATIONS = 1000

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from kbhub.hub import Hub
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.references import REJECTED, age_days
@@ -22,9 +23,6 @@ from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSign
 from kbhub.types import Query
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.discovery import memories_folder, place_of
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),

@@ -9,17 +9,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.errors import IndexUnavailable
+from kbhub.hub import Hub
 from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
 from kbhub.index.query.parser import ParsedQuery, Term
 from kbhub.index.references import REJECTED, outdated, trust, with_status
+from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.discovery import is_memory
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.models.embedding import Embedder
     from kbhub.sync.unindexed import UnindexedScan
 
 T = TypeVar("T")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.server.client import Announcer, ServerExtension
-    from kbhub.sync.sync import Progress
+    from kbhub.sync.comparison import Progress
 
 FRESHEN_SECONDS = 0.5
 """How long a search waits for changed files to be indexed; what takes longer serves the next one."""

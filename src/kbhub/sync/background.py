@@ -10,22 +10,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import filelock
 
 from kbhub.errors import BaseNotFound, EmbedderError, IndexUnavailable, KbhubError
+from kbhub.hub import Hub
 from kbhub.index.engine import Index, title_above
 from kbhub.index.references import embedded_text
 from kbhub.index.side_files import TransformerVectors
-from kbhub.models.embedding import MINILM_INSTALL, transformer
+from kbhub.models.embedding import MINILM_INSTALL, Embedder, transformer
+from kbhub.sync.comparison import Progress
 from kbhub.sync.freshness import Freshness, StaleBase, freshen, sync
 from kbhub.types import Base
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.models.embedding import Embedder
-    from kbhub.sync.sync import Progress
 
 BATCH = 16
 """Texts between two writes, half a second to two: what a killed process loses."""

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
@@ -32,6 +32,9 @@ from kbhub.types import Base, Document, FileEntry, Kind, Problem
 from kbhub.values import Value, counted, struct
 from kbhub.workspace.files import private_directory, read_regular, write_atomically
 from kbhub.workspace.formats import why_unreadable
+
+Progress = Callable[[str, int, int], None]
+"""Called with (base id, files done, files to do)."""
 
 INDEX_LOCK_SECONDS = 0.1
 """Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""

@@ -10,22 +10,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
+from kbhub.hub import Hub
 from kbhub.index.engine import Index
 from kbhub.index.sqlite.schema import noted_damage
+from kbhub.models.embedding import Embedder
 from kbhub.sync import comparison
+from kbhub.sync.comparison import Progress
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.extensions import load
 from kbhub.workspace.files import PACKAGES, SESSIONS
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.models.embedding import Embedder
-    from kbhub.sync.sync import Progress
 
 FRESHEN_CHANGES = 64
 """Changed files that a search syncs before it answers; more are left to `index` or the background."""

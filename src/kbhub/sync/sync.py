@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import field
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ from kbhub.sync.comparison import (
     SYNCED,
     DeletedTexts,
     Difference,
+    Progress,
     SyncReport,
     compare,
     gone,
@@ -61,8 +62,6 @@ PROBE = "Can texts be embedded now?"
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
 """Errors of a damaged index file; text that cannot be decoded can only come from damage."""
-
-Progress = Callable[[str, int, int], None]
 
 
 def sync_base(

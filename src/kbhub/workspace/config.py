@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
@@ -30,6 +30,7 @@ from kbhub.workspace.settings import (
     RESERVED_IDS,
     BaseEntry,
     BaseFields,
+    Converter,
     GlobalConfig,
     Pointer,
     choice,
@@ -46,9 +47,6 @@ from kbhub.workspace.settings import (
     shown,
     unknown_fields,
 )
-
-if TYPE_CHECKING:
-    from kbhub.workspace.settings import Converter
 
 MAX_CONFIG_BYTES = 1024 * 1024
 """Largest configuration file in bytes: a thousand times the usual size."""

@@ -14,12 +14,10 @@ from dataclasses import field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from kbhub.types import Kind
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from kbhub.types import Kind
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kbhub.types import Base, Document, Kind
 from kbhub.workspace.extensions import Format, extensions, load
-
-if TYPE_CHECKING:
-    from kbhub.types import Base, Document, Kind
 
 MARKDOWN_SUFFIX = ".md"
 """Of the documents that kbhub writes."""

@@ -23,7 +23,7 @@ from kbhub.values import Value
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    Converter = Callable[[Any], Any]
+Converter = Callable[[Any], Any]
 
 _LOOKED_AT = 200
 _SHOWN_INPUT = 60

@@ -7,20 +7,9 @@ from typing import Literal, get_args
 from kbhub.values import struct
 
 ToolName = Literal[
-    "search",
-    "read",
-    "ask",
-    "related",
-    "tags",
-    "status",
-    "remember",
-    "memories",
-    "forget",
-    "write_document",
-    "delete_document",
-    "rename_document",
-    "audit",
-]
+    "search", "read", "ask", "related", "tags", "status", "remember", "memories", "forget",
+    "write_document", "delete_document", "rename_document", "audit",
+]  # fmt: skip
 
 
 @struct

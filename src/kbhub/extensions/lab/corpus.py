@@ -27,7 +27,7 @@ from kbhub.values import struct
 from kbhub.workspace.files import cache_dir, private_directory
 
 if TYPE_CHECKING:
-    from kbhub.sync.sync import Progress
+    from kbhub.sync.comparison import Progress
 
 FOLDER = "eval"
 """Folder in the cache directory for corpora and their indexes; safe to delete."""

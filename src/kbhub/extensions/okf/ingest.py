@@ -40,8 +40,7 @@ from kbhub.hub import Hub
 from kbhub.index.catalogue import front_matter_of
 from kbhub.index.references import ref_of, short_hash
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import writing
-from kbhub.sync.sync import Progress
+from kbhub.sync.comparison import Progress, writing
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.files import numbered, open_folder

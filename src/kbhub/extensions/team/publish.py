@@ -26,9 +26,9 @@ from kbhub.extensions.team.writer import PostgresWriter
 from kbhub.frozen import Model
 from kbhub.index.engine import Index, NewDocument
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import DeletedTexts, SyncReport, scan_base
+from kbhub.sync.comparison import DeletedTexts, Progress, SyncReport, scan_base
 from kbhub.sync.indexer import DocumentReader
-from kbhub.sync.sync import Progress, Run
+from kbhub.sync.sync import Run
 from kbhub.types import Base, Problem
 from kbhub.workspace.files import open_folder
 from kbhub.workspace.formats import format_of, is_session

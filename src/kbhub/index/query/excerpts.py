@@ -11,11 +11,11 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from kbhub.index.query.parser import (
     MAX_CASED,
     UNSPACED,
+    Term,
     cased_parts,
     cased_words,
     normalise,
@@ -24,9 +24,6 @@ from kbhub.index.query.parser import (
     tokens,
     words_apart,
 )
-
-if TYPE_CHECKING:
-    from kbhub.index.query.parser import Term
 
 WORDS = 16_384
 """Words whose stems are cached, some 2 MB."""

@@ -197,7 +197,7 @@ def postings(term: Term, columns: Columns, rows: Rows) -> Postings:
 
 def _of_fts5(match: str, columns: Columns, rows: Rows, packed: int = 0) -> Postings:
     """Look up a term in FTS5, leaving out `packed` packed chunks, or in all chunks if that is 0."""
-    after = columns.last_packed if packed else -1
+    after = int(columns.ids[columns.packed - 1]) if packed else -1
     likely = packed * (len(columns.ids) - columns.packed) / max(columns.packed, 1)
     if packed and likely <= FEW:
         matches = rows("SELECT rowid, occurrences(fts) FROM fts WHERE fts MATCH ? AND rowid > ?", match, after)
