@@ -362,8 +362,7 @@ def _mean(blobs: Sequence[bytes]) -> NDArray[np.float32]:
     total = np.zeros(len(blobs[0]), np.float64)
     for start in range(0, len(blobs), BLOCK):
         total += _unit(blobs[start : start + BLOCK]).sum(axis=0, dtype=np.float64)
-    mean: NDArray[np.float32] = (total / len(blobs)).astype(np.float32)
-    return mean
+    return (total / len(blobs)).astype(np.float32)
 
 
 def bits_of(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uint64]:
@@ -377,8 +376,7 @@ def bits_of(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uin
 def _unit(blobs: Sequence[bytes]) -> NDArray[np.float32]:
     stored = np.frombuffer(b"".join(blobs), np.int8).reshape(len(blobs), -1).astype(np.float32)
     length = np.linalg.norm(stored, axis=1, keepdims=True).astype(np.float32)
-    unit: NDArray[np.float32] = (stored / np.where(length, length, 1)).astype(np.float32, copy=False)
-    return unit
+    return (stored / np.where(length, length, 1)).astype(np.float32, copy=False)
 
 
 def _bits(vectors: NDArray[np.float32], mean: NDArray[np.float32]) -> NDArray[np.uint64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -163,18 +164,16 @@ def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
 
 def embedded(text: str) -> NDArray[np.float32] | None:
     """Return the vector of a sentence by the packaged model, or None if it is missing."""
-    try:
+    with suppress(EmbedderError):
         return packaged_embedder().embed_query(text)
-    except EmbedderError:
-        return None
+    return None
 
 
 @cache
 def _model() -> QueryVectors | None:
-    try:
+    with suppress(EmbedderError):
         return packaged_embedder().queries()
-    except EmbedderError:
-        return None
+    return None
 
 
 class QueryTerms:

@@ -116,9 +116,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     if query.mode != "semantic":
         words, fixes = _by_words(plan, bases)
     plan.question = corrected(plan.parsed.text, fixes) if fixes else plan.parsed.text
-    plan.text = " ".join(
-        [text for text in (plan.question, *[other.text for other in (*plan.others, plan.passage)]) if text]
-    )
+    plan.text = " ".join(filter(None, (plan.question, *[one.text for one in (*plan.others, plan.passage)])))
     vector = _vector(plan, bases) if query.mode != "keyword" and plan.text.strip() else None
     if vector is None and query.mode == "semantic":
         words, fixes = _by_words(plan, bases)

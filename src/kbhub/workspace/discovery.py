@@ -231,24 +231,18 @@ def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:
 
 def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set[str]:
     """Ids active in a workspace: those of `*`, and those of the deepest `repos` folder that contains it."""
-    settings = config.settings
-    active = set(settings.active_in(EVERYWHERE))
-    if directory is None:
-        return active
+    settings, nearest, longest = config.settings, set[str](), 0
     fold = str.casefold if CASE_INSENSITIVE else str
-    target = tuple(map(fold, directory.parts))
-    longest = 0
-    nearest: set[str] = set()
-    for key in settings.repos:
+    target = tuple(map(fold, directory.parts)) if directory else ()
+    for key in settings.repos if directory else ():
         if key == EVERYWHERE:
             continue
         parts = tuple(map(fold, real_path(expand(key, home, config.folder)).parts))
         if parts == target[: len(parts)] and len(parts) >= longest:
             # Two spellings of a folder count as one entry.
-            nearest = nearest if len(parts) == longest else set()
-            nearest |= set(settings.active_in(key))
+            nearest = (nearest if len(parts) == longest else set()).union(settings.active_in(key))
             longest = len(parts)
-    return active | nearest
+    return nearest.union(settings.active_in(EVERYWHERE))
 
 
 def _prepare_shared(base: Base) -> str | None:
