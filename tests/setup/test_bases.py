@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.setup.bases import NewBase, add_base, list_bases, remove_base, rename_base, show_base
+from kbhub.setup.bases import add_base, list_bases, remove_base, rename_base, show_base
 
 CONFIG = """\
 {
@@ -31,13 +31,13 @@ def config_of(environment):
 def test_a_folder_becomes_a_base_of_every_project(folders):
     hub = folders.hub()
 
-    change = add_base(hub, NewBase(str(folders.home / "notes")))
+    change = add_base(hub, str(folders.home / "notes"))
 
     assert (change.id, change.changed, change.active, change.places) == ("notes", True, True, ("*",))
     assert json.loads(config_of(folders)) == {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}
     assert [base.id for base in hub.discovery().bases] == ["notes"]
     before = config_of(folders)
-    again = add_base(folders.hub(), NewBase("~/notes"))
+    again = add_base(folders.hub(), "~/notes")
     assert (again.changed, config_of(folders)) == (False, before)
     assert "already says so" in again.notes[0]
 
@@ -45,9 +45,8 @@ def test_a_folder_becomes_a_base_of_every_project(folders):
 def test_all_fields_are_written_and_nothing_else_is_touched(folders):
     folders.write(folders.home / ".kbhub.json", CONFIG)
     told = {"include": ("*.txt",), "exclude": ("old/",), "name": "Ops", "writable": True}
-    new = NewBase("ops=~/team/handbook", places=(str(folders.home / "team"),), description="runbooks", **told)
-
-    change = add_base(folders.hub(), new)
+    places = (str(folders.home / "team"),)
+    change = add_base(folders.hub(), "ops=~/team/handbook", places=places, description="runbooks", **told)
 
     text = config_of(folders)
     start = '{\n  // what I keep\n  "bases": { "notes": "~/notes", "ops": {"knowledge": "~/team/handbook"'
@@ -63,44 +62,44 @@ def test_all_fields_are_written_and_nothing_else_is_touched(folders):
 def test_an_entry_for_a_folder_inside_is_named(folders):
     inner = folders.home / "team" / "handbook"
     folders.configure(repos={"~/team/handbook": []})
-    change = add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
+    change = add_base(folders.hub(), "~/notes", places=("~/team",))
     assert change.notes == ("This does not apply below ~/team/handbook, which has its own entry in `repos`.",)
     assert "notes" not in [base.id for base in folders.hub(cwd=inner).discovery().bases]
 
 
 def test_a_second_place_is_added_to_the_first(folders):
     folders.configure(bases={"h": "~/team/handbook"}, repos={"~/team": "h"})
-    add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
-    change = add_base(folders.hub(), NewBase("h=~/team/handbook", places=("~/notes",)))
+    add_base(folders.hub(), "~/notes", places=("~/team",))
+    change = add_base(folders.hub(), "h=~/team/handbook", places=("~/notes",))
     assert json.loads(config_of(folders))["repos"] == {"~/team": ["h", "notes"], "~/notes": ["h"]}
     assert change.changed
 
 
 @pytest.mark.parametrize(
-    ("new", "message"),
+    ("text", "more", "message"),
     [
-        (NewBase("~/nowhere"), "nowhere does not exist; a base is a folder of Markdown. Create it first."),
-        (NewBase("~/notes/a.md"), "a.md is not a directory; a base is a folder of Markdown. Name its folder."),
-        (NewBase("n2=~/notes"), "kbhub base rename notes n2"),
-        (NewBase("notes=~/team"), "Choose another id"),
-        (NewBase("project=~/team"), "reserved"),
-        (NewBase("a/b=~/team"), "must not have"),
-        (NewBase("a=~/team", id="b"), "different ids"),
-        (NewBase("~/team", places=("~/nowhere",)), "does not exist"),
-        (NewBase("~/notes", writable=True), "other settings"),
+        ("~/nowhere", {}, "nowhere does not exist; a base is a folder of Markdown. Create it first."),
+        ("~/notes/a.md", {}, "a.md is not a directory; a base is a folder of Markdown. Name its folder."),
+        ("n2=~/notes", {}, "kbhub base rename notes n2"),
+        ("notes=~/team", {}, "Choose another id"),
+        ("project=~/team", {}, "reserved"),
+        ("a/b=~/team", {}, "must not have"),
+        ("a=~/team", {"id_": "b"}, "different ids"),
+        ("~/team", {"places": ("~/nowhere",)}, "does not exist"),
+        ("~/notes", {"writable": True}, "other settings"),
     ],
 )
-def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, new, message):
+def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, text, more, message):
     folders.write(folders.home / ".kbhub.json", CONFIG)
     with pytest.raises(UsageError, match=message):
-        add_base(folders.hub(), new)
+        add_base(folders.hub(), text, **more)
     assert config_of(folders) == CONFIG
 
 
 def test_a_malformed_config_is_never_edited(folders):
     folders.write(folders.home / ".kbhub.json", '{\n"bases": {"a" "b"}\n}')
     with pytest.raises(ConfigError, match="line 2"):
-        add_base(folders.hub(), NewBase("~/notes"))
+        add_base(folders.hub(), "~/notes")
     assert config_of(folders) == '{\n"bases": {"a" "b"}\n}'
 
 
@@ -149,6 +148,6 @@ def test_bases_that_no_file_names_cannot_be_changed(folders):
 
 def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
     named = folders.write(folders.home / "other.json", "{}\n")
-    add_base(folders.hub(config=named), NewBase("~/notes"))
+    add_base(folders.hub(config=named), "~/notes")
     assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
     assert not (folders.home / ".kbhub.json").exists()

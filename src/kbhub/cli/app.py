@@ -321,8 +321,6 @@ def _usage_text(error: CycloptsError) -> str:
 MESSAGE_CHARACTERS = 2_000
 """Maximum length of a message, a screenful; it may quote paths of up to 4,096 characters and arguments of 131,072."""
 
-DUMB = ("dumb", "unknown")
-
 USUAL_WIDTH = 80
 
 PATIENCE_SECONDS = 0.2
@@ -344,7 +342,7 @@ def line_width() -> int:
 
 def terminal_width() -> int | None:
     """Return the columns of the terminal that shows the results; None if there is none or it is dumb."""
-    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in DUMB:
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return None
     return line_width()
 
@@ -440,12 +438,8 @@ def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int],
         yield show_progress
 
 
-PAGER = "less"
-
 LESS_OPTIONS = "FRX"
 """Default options of `less`: quit if the text fits on a screen, show colours, keep the screen."""
-
-SHELL = "/bin/sh"
 
 SHELL_SIGNS = frozenset("|&;<>()$`")
 """Characters for which PAGER needs a shell; some editors set it to `head -n 10000 | cat` for agents."""
@@ -479,7 +473,7 @@ def page(text: str, *, pager: bool = True) -> None:
 
 def _pager() -> list[str] | None:
     """Return the command of the user's pager; None if there is none or it only prints."""
-    named = os.environ.get("PAGER", PAGER)
+    named = os.environ.get("PAGER", "less")
     try:
         words = shlex.split(named)
     except ValueError:
@@ -490,4 +484,4 @@ def _pager() -> list[str] | None:
         return None
     if SHELL_SIGNS.isdisjoint(named):
         return [program, *words[1:]]
-    return [SHELL, "-c", named] if os.name == "posix" else None
+    return ["/bin/sh", "-c", named] if os.name == "posix" else None

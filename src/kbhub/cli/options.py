@@ -306,12 +306,6 @@ def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
     return True
 
 
-def active_and_broken(hub: Hub) -> list[str]:
-    """Return the ids of the active bases, and of those that would be active if they could be used."""
-    broken = (problem.subject for problem in hub.missing())
-    return [*(base.id for base in hub.discovery().bases), *dict.fromkeys(broken)]
-
-
 def without_bases(hub: Hub) -> list[str]:
     """Return why no base is active, and what to do; nothing if one is."""
     return [] if hub.discovery().bases else [*broken_bases(hub), *nothing_active(hub)]

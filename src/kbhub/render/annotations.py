@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
-_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 _DIGITS = re.compile(r"\d+")
 
 
@@ -53,7 +51,7 @@ def sarif_log(checks: Sequence[str], findings: Located) -> str:
         result = {
             "ruleId": finding.check,
             "ruleIndex": checks.index(finding.check),
-            "level": _LEVELS[finding.severity],
+            "level": "note" if finding.severity == "info" else finding.severity,
             "message": {"text": f"{finding.message} {finding.remedy}"},
             "locations": [{"physicalLocation": place}],
             "partialFingerprints": {"primaryLocationLineHash": f"{digest}:{seen[digest]}"},
@@ -72,7 +70,8 @@ def sarif_log(checks: Sequence[str], findings: Located) -> str:
 def workflow_commands(findings: Located) -> str:
     """Return findings as commands of GitHub's workflows, which annotate the lines of files."""
     return "".join(
-        f"::{_COMMANDS[finding.severity]} file={_property(path)},line={finding.line or 1},"
+        f"::{'notice' if finding.severity == 'info' else finding.severity} file={_property(path)},"
+        f"line={finding.line or 1},"
         f"title={_property(f'kbhub: {finding.check}')}::{_data(f'{finding.message} {finding.remedy}')}\n"
         for finding, path in findings
     )

@@ -89,21 +89,19 @@ def status_report(
         parts += ["", *(Line(line) for line in summary_lines(status.queries))]
     if people and bases and all(entry.base.id != "project" for entry in bases):
         parts += ["", *_looked_for("No project base", status.looked_for, verbose=verbose)]
+
+    def row(entry: BaseStatus) -> Record:
+        context = entry.base.contexts.get("") or entry.base.description
+        facts = entry.base.model_dump(mode="json", include={*_STATUS_FIELDS[:3]})
+        return {**facts, "problems": len(entry.problems), "context": context}
+
     notes = [say("Note: {}", Line(note)) for note in (*passed, *status.notes)]
     return Report(
         parts=[*parts, *([""] if notes else []), *notes, *([""] if problems else []), *problems],
         advice="`kbhub status` lists all",
         data=status,
-        rows=lambda: records("base", _STATUS_FIELDS, bases, _status_row),
+        rows=lambda: records("base", _STATUS_FIELDS, bases, row),
     )
-
-
-def _status_row(status: BaseStatus) -> Record:
-    return {
-        **status.base.model_dump(mode="json", include={*_STATUS_FIELDS[:3]}),
-        "problems": len(status.problems),
-        "context": status.base.contexts.get("") or status.base.description,
-    }
 
 
 def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> Report:

@@ -210,7 +210,13 @@ def audit_report(report: AuditReport) -> Report:
     for severity, findings in groupby(report.findings, key=lambda finding: finding.severity):
         alike: dict[tuple[str, str], list[Item]] = {}
         for finding in findings:
-            alike.setdefault((finding.check, finding.remedy), []).append(_finding(finding))
+            ref = Ref(finding.ref, finding.docid, "" if finding.line is None else f":{finding.line}")
+            message, remedy = (
+                Line(f"{finding.check}: {finding.message}", ERROR_BYTES),
+                Line(finding.remedy, ERROR_BYTES),
+            )
+            item = Item(ref, marks=(message,), lines=(remedy,), of=finding)
+            alike.setdefault((finding.check, finding.remedy), []).append(item)
         parts += ["", _SEVERITIES[severity]]
         for first, *others in alike.values():
             parts += [first, *(replace(other, lines=()) for other in others)]
@@ -241,12 +247,6 @@ def audit_report(report: AuditReport) -> Report:
         lists=("findings",),
         rows=lambda: records("finding", _AUDIT_FIELDS, report.findings, _audit_row),
     )
-
-
-def _finding(finding: AuditFinding) -> Item:
-    part = "" if finding.line is None else f":{finding.line}"
-    message, remedy = Line(f"{finding.check}: {finding.message}", ERROR_BYTES), Line(finding.remedy, ERROR_BYTES)
-    return Item(Ref(finding.ref, finding.docid, part), marks=(message,), lines=(remedy,), of=finding)
 
 
 def _audit_row(finding: AuditFinding) -> Record:

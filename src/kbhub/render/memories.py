@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
 
-NOT_YET = "not yet"
-"""State shown for a question that was not asked often enough to be a gap."""
-
-_NOT_JUDGED = "-"
-
 
 FIELDS = (
     *("id", "ref", "scope", "strength", "uses", "namespace", "tags", "title", "text"),
@@ -79,7 +74,7 @@ def gaps_report(found: Gaps) -> Report:
         lines = (_asked(question, f"; a gap after {question.needed} more"),)
         items.append(Item(title=Name(question.question), marks=("(not a gap yet)",), lines=lines))
     rows = [gap.model_dump(mode="json") for gap in found.gaps]
-    rows += [{**question.model_dump(mode="json"), "state": NOT_YET} for question in found.unanswered]
+    rows += [{**question.model_dump(mode="json"), "state": "not yet"} for question in found.unanswered]
     return Report(parts=items, rows=lambda: Listing("gap", GAP_FIELDS, rows))
 
 
@@ -92,7 +87,7 @@ def queries_report(log: LoggedQueries) -> Report:
     """Return queries, a line each, followed by the documents read afterwards."""
     items = [
         Item(
-            marks=(query.asked, f"{query.verdict or _NOT_JUDGED:<6}", Name(query.client), Name(query.text)),
+            marks=(query.asked, f"{query.verdict or '-':<6}", Name(query.client), Name(query.text)),
             lines=tuple(say("read {}", Name(ref)) for ref in query.read),
         )
         for query in log.queries

@@ -47,8 +47,6 @@ LEAST_WIDTH = 20
 
 TABLE_GAP = 3
 
-TERM_STYLE = "bold yellow"
-
 THEME = Theme(
     {
         **{f"markdown.h{level}": "bold underline" if level < 3 else "bold" for level in range(1, 7)},
@@ -71,18 +69,9 @@ def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) 
     width = max(width, LEAST_WIDTH)
     if len(text) > DRAWN_CHARACTERS or _cut_in_code(text):
         return fitted("\n".join([*above, text]), width)
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        color_system="standard" if colour else None,
-        force_terminal=True,
-        legacy_windows=False,
-        theme=THEME,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        no_color=not colour,
-    )
+    off: dict[str, Any] = dict.fromkeys(("legacy_windows", "highlight", "emoji", "markup"), False)
+    colours: dict[str, Any] = {"color_system": "standard" if colour else None, "no_color": not colour}
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, theme=THEME, **off, **colours)
     rows = console.render_lines(_PlainMarkdown(text, colour=colour), pad=False)
     body = "\n".join(_line(console, segments, terms if colour else ()) for segments in rows)
     return fitted("\n".join([*above, body.strip("\n")]), width)
@@ -108,7 +97,7 @@ def _line(console: Console, segments: Iterable[Segment], terms: tuple[Term, ...]
             line.append(neutralised(text), style)
     line.rstrip()
     for start, end in spans(line.plain, terms) if terms else ():
-        line.stylize(TERM_STYLE, start, end)
+        line.stylize("bold yellow", start, end)
     return "".join(
         segment.style.render(segment.text, color_system=console._color_system) if segment.style else segment.text
         for segment in line.render(console)

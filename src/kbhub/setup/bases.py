@@ -17,7 +17,6 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.types import Origin
-from kbhub.values import struct
 from kbhub.workspace.config import (
     checked_config,
     config_path,
@@ -169,49 +168,32 @@ class BaseChange(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-@struct
-class NewBase:
-    """The arguments of `add_base`."""
+def add_base(hub: Hub, text: str, id_: str | None = None, places: Sequence[str] = (), **more: Any) -> BaseChange:
+    """Add a folder or a shared base to the global config and activate it; `UsageError` if another is in its way.
 
-    folder: str
-    """The folder as the user wrote it, or ID=FOLDER."""
-    id: str | None = None
-    """Derived from the folder's name if None."""
-    places: tuple[str, ...] = ()
-    """Folders below which it is active; empty for every project."""
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    name: str | None = None
-    description: str | None = None
-    writable: bool = False
-
-    def fields(self) -> dict[str, Any]:
-        """Return the config entry's fields other than the folder, under their names in the file."""
-        fields = {key: getattr(self, key) for key in ("name", "description", "include", "exclude", "writable")}
-        return {key: [*value] if isinstance(value, tuple) else value for key, value in fields.items() if value}
-
-
-def add_base(hub: Hub, new: NewBase) -> BaseChange:
-    """Add a folder or a shared base to the global config and activate it; `UsageError` if another is in its way."""
+    `text` is the folder or URL as the user wrote it, or ID=FOLDER; `more` are fields of the entry. It is active below
+    `places`, in every project without any.
+    """
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
-    places = [place if place == EVERYWHERE else str(_absolute(place, home, cwd)) for place in new.places]
-    for given, place in zip(new.places, places, strict=True):
+    fields = {key: [*value] if isinstance(value, tuple) else value for key, value in more.items() if value}
+    folders = [place if place == EVERYWHERE else str(_absolute(place, home, cwd)) for place in places]
+    for given, place in zip(places, folders, strict=True):
         if place != EVERYWHERE and not is_directory(Path(place)):
             fault = f"--for {given}: {place} {why_no_directory(Path(place))}"
             raise UsageError(f"{fault}; name the folder that holds the projects.")
     memories, notes = False, tuple[str, ...]()
-    if engine_for(new.folder):
-        if wrong := engine_fault(new.folder):
+    if engine_for(text):
+        if wrong := engine_fault(text):
             raise UsageError(f"The URL of a shared base {wrong}.")
-        url, shared_as = split_engine_url(new.folder)
-        name = new.id or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
+        url, shared_as = split_engine_url(text)
+        name = id_ or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
         _check_id(name)
-        entry = {"engine": new.folder, **new.fields()}
-        folder = folder_in(hub, name, BaseEntry(engine=new.folder))
-        memories, notes = _for_memories(hub, new.folder, name)
+        entry: dict[str, Any] = {"engine": text, **fields}
+        folder = folder_in(hub, name, BaseEntry(engine=text))
+        memories, notes = _for_memories(hub, text, name)
     else:
-        name, folder = _named_folder(new, home, cwd)
-        entry = {"knowledge": portable(folder, home), **new.fields()}
+        name, folder = _named_folder(text, id_, home, cwd)
+        entry = {"knowledge": portable(folder, home), **fields}
 
     def edit(text: str, settings: GlobalConfig) -> str:
         _refuse_other(settings, name, folder, entry, hub)
@@ -220,7 +202,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
             text = set_value(text, ["bases", name], value, path)
         if memories and not (name in settings.bases and settings.entries()[name].memories):
             text = set_value(text, ["bases", name, "memories"], memories, path)
-        for key in _repo_keys(settings, places, path.parent, home):
+        for key in _repo_keys(settings, folders, path.parent, home):
             text = _activated(text, settings, key, name, path)
         return text
 
@@ -311,8 +293,7 @@ def _entry(hub: Hub, name: str) -> BaseEntry:
     raise unknown_base(name, entries)
 
 
-def _named_folder(new: NewBase, home: Path, cwd: Path) -> tuple[str, Path]:
-    name, text = new.id, new.folder
+def _named_folder(text: str, name: str | None, home: Path, cwd: Path) -> tuple[str, Path]:
     folder = _absolute(text, home, cwd)
     id_part, equals, folder_part = text.partition("=")
     if equals and folder_part and not folder.exists():

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,20 +88,6 @@ def too_open(places: Iterable[Path]) -> list[Path]:
     return [path for path in places if (state := state_of(path)) and state.st_mode & 0o077]
 
 
-def delete_index(path: Path) -> None:
-    """Delete an index, or what is left of one, with its journals and lock; `Timeout` if the lock is held."""
-    name = path.name
-    for journal in JOURNALS:
-        name = name.removesuffix(journal)
-    index = path.with_name(_ASIDE.sub("", name))
-    with FileLock(f"{index}.lock", timeout=0, mode=FILE_MODE):
-        for suffix in ("", *JOURNALS):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
-        if not os.path.lexists(index) and os.name != "nt":
-            # A process waiting for the lock notices that the file is gone, and creates a new one.
-            Path(f"{index}.lock").unlink(missing_ok=True)
-
-
 class Removable(Model):
     """Something that nothing needs, or that is recreated when needed."""
 
@@ -160,7 +147,14 @@ def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
                 if not _listed(one.path):
                     one.path.rmdir()
             else:
-                delete_index(one.path.with_name(one.path.name.removesuffix(".lock")))
+                path = one.path.with_name(one.path.name.removesuffix(".lock"))
+                index = path.with_name(_ASIDE.sub("", reduce(str.removesuffix, JOURNALS, path.name)))
+                with FileLock(f"{index}.lock", timeout=0, mode=FILE_MODE):
+                    for suffix in ("", *JOURNALS):
+                        Path(f"{path}{suffix}").unlink(missing_ok=True)
+                    if not os.path.lexists(index) and os.name != "nt":
+                        # A process waiting for the lock notices that the file is gone, and creates a new one.
+                        Path(f"{index}.lock").unlink(missing_ok=True)
         except Timeout:
             kept.append(Problem(subject=str(one.path), message="Another kbhub process is using it; try again later."))
         except OSError as error:

@@ -60,13 +60,8 @@ class Launch:
 
 def this_installation() -> Installation:
     """Return the installation that is running."""
-    return Installation(
-        prefix=Path(sys.prefix),
-        executable=Path(sys.executable),
-        scripts=Path(sysconfig.get_path("scripts")),
-        isolated=sys.prefix != sys.base_prefix,
-        origin=_origin(),
-    )
+    scripts, isolated = Path(sysconfig.get_path("scripts")), sys.prefix != sys.base_prefix
+    return Installation(Path(sys.prefix), Path(sys.executable), scripts, isolated, _origin())
 
 
 def launch(installation: Installation, machine: Machine) -> Launch:
@@ -135,14 +130,9 @@ def major_version(name: str, machine: Machine) -> int | None:
     if program is None:
         return None
     try:
+        where: dict[str, Any] = {"env": dict(machine.env), "cwd": machine.home, "stdin": subprocess.DEVNULL}
         process = subprocess.run(  # noqa: S603 - a program the user installed, our own arguments, no shell
-            [program, "--version"],
-            env=dict(machine.env),
-            cwd=machine.home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_VERSION_SECONDS,
-            check=False,
+            [program, "--version"], capture_output=True, timeout=_VERSION_SECONDS, check=False, **where
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -71,13 +71,6 @@ class Target:
         """Return the fields that an entry lacks to keep its tools in sight; a value that the user gave stays."""
         return {key: value for key, value in self.shape.loaded.items() if key not in entry.keys}
 
-    def argv_instead_of(self, entry: RegisteredServer) -> tuple[str, ...]:
-        """Return the command line that replaces an entry's, keeping the user's options."""
-        after = entry.argv[entry.argv.index(SERVE) + 1 :] if SERVE in entry.argv and runs_kbhub(entry) else ()
-        own = [word for word in after if word != MODE]
-        mode = [MODE] if MODE in self.argv and "--http" not in own else []
-        return (*self.argv[: self.argv.index(SERVE) + 1], *mode, *own) if own else self.argv
-
 
 def _file_of(client: Client, machine: Machine, root: Path | None) -> Path:
     """Return the user's file of a client or, with the root of a project, its file there, if it has one."""
@@ -141,17 +134,10 @@ def registrations(machine: Machine) -> tuple[Registration, ...]:
         for entry in (entry_of(name, fields, client.shape) for name, fields in raw.items()):
             if entry.name != SERVER and not runs_kbhub(entry):
                 continue
-            path = entry.env.get("PATH", machine.env.get("PATH", ""))
-            registration = Registration(
-                **named,
-                name=entry.name,
-                command=entry.argv[0] if entry.argv else "",
-                args=entry.argv[1:],
-                env=dict(entry.env),
-                enabled=entry.enabled,
-                program=shutil.which(entry.argv[0], path=path) if entry.argv else None,
-            )
-            found.append(registration)
+            argv, path = entry.argv, entry.env.get("PATH", machine.env.get("PATH", ""))
+            program = shutil.which(argv[0], path=path) if argv else None
+            started = {"command": argv[0] if argv else "", "args": argv[1:], "env": dict(entry.env), "program": program}
+            found.append(Registration(**named, name=entry.name, enabled=entry.enabled, **started))
     return tuple(found)
 
 
@@ -231,7 +217,13 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None) ->
         return step.model_copy(update={"command": target.argv})
     off = "" if entry.enabled else OFF
     if entry.name == SERVER and (not target.wants(entry) or target.lacks(entry)):
-        command, before = (entry.argv, ()) if target.wants(entry) else (target.argv_instead_of(entry), entry.argv)
+        command, before = entry.argv, tuple[str, ...]()
+        if not target.wants(entry):
+            # The user's options stay.
+            after = entry.argv[entry.argv.index(SERVE) + 1 :] if runs_kbhub(entry) else ()
+            own, before = [word for word in after if word != MODE], entry.argv
+            mode = [MODE] if MODE in target.argv and "--http" not in own else []
+            command = (*target.argv[: target.argv.index(SERVE) + 1], *mode, *own) if own else target.argv
         added = SHOWN.format(", ".join(target.lacks(entry))) if target.lacks(entry) else ""
         notes = tuple(filter(None, (target.news_for(entry), added, off)))
         return step.model_copy(update={"action": "update", "command": command, "before": before, "notes": notes})
@@ -258,7 +250,8 @@ def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
     if old is not None and fields is not None and not isinstance(old, Mapping):
         raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, SERVER)))
     mark, body = without_bom(text)
-    after = mark + FORMATS[form].edited(body, target, old, fields)
+    _, edit = FORMATS[form]
+    after = mark + edit(body, target, old, fields)
     holder: Any = expected
     for key in keys:
         if holder.get(key) is None:
@@ -292,7 +285,7 @@ def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
     text = text.removeprefix(BOM)
     if not text.strip():
         return {}
-    data = FORMATS[form].parse(text, path)
+    data = FORMATS[form][0](text, path)
     if not isinstance(data, dict):
         raise ConfigError(path, "does not hold an object; it was left unchanged")
     return data
@@ -440,16 +433,11 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-@struct
-class EntryFormat:
-    """How a kind of file is read and edited: with the server's entry before, and its fields (None for no entry)."""
+Edit = Callable[[str, Target, Any, dict[str, Any] | None], str]
+"""Edits a text: with the server's entry before, and the fields to set in it (None for no entry)."""
 
-    parse: Callable[[str, Path], Any]
-    edited: Callable[[str, Target, Any, dict[str, Any] | None], str]
-
-
-FORMATS: dict[Form, EntryFormat] = {
-    "json": EntryFormat(parse_jsonc, _json_edited),
-    "toml": EntryFormat(_toml_parse, _toml_edited),
-    "yaml": EntryFormat(_yaml_parse, _yaml_edited),
+FORMATS: dict[Form, tuple[Callable[[str, Path], Any], Edit]] = {
+    "json": (parse_jsonc, _json_edited),
+    "toml": (_toml_parse, _toml_edited),
+    "yaml": (_yaml_parse, _yaml_edited),
 }

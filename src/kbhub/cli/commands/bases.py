@@ -26,7 +26,6 @@ from kbhub.setup.bases import (
     BaseChange,
     KnownBase,
     KnownBases,
-    NewBase,
     add_base,
     list_bases,
     remove_base,
@@ -96,7 +95,8 @@ def add(
     if found:
         made = add_found(hub)
         return Reply(made, found_report(made), code=0 if made.bases else 1)
-    change = add_base(hub, NewBase(path or "", id_, for_, include, exclude, name, description, writable))
+    told = {"name": name, "description": description, "include": include, "exclude": exclude, "writable": writable}
+    change = add_base(hub, path or "", id_, for_, **told)
     return Reply(change, change_report(change, "Added"))
 
 

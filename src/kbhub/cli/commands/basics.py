@@ -54,7 +54,6 @@ from kbhub.setup.instructions import agents_tasks
 from kbhub.setup.plan import carry_out
 from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare
-from kbhub.types import Base
 from kbhub.usage.gaps import summary
 from kbhub.usage.log import USER, flush
 from kbhub.values import DAY_SECONDS, counted
@@ -251,13 +250,8 @@ def ask(
     text = " ".join(map(decoded, question))
     if not text.strip():
         raise UsageError("No question given. Usage: kbhub ask QUESTION")
-    given = {
-        "written_by": written_by,
-        "budget": budget,
-        "max_tokens": max_tokens,
-        "threshold": threshold,
-        "direct_threshold": direct_threshold,
-    }
+    thresholds = {"threshold": threshold, "direct_threshold": direct_threshold}
+    given = {"written_by": written_by, "budget": budget, "max_tokens": max_tokens, **thresholds}
     options = AskOptions.model_validate({name: value for name, value in given.items() if value is not None})
     if nothing := without_bases(hub):
         return Reply(hints=nothing, code=1)
@@ -290,13 +284,18 @@ def overview(hub: Hub) -> Status:
             found = compare(one.base, index, hub.limits())
             counts = {"behind": len(behind_of(found, index)), "passed_over": dict(found.scan.passed_over)}
             bases[-1] = one.model_copy(update=counts)
+    tags: Counter[str] = Counter()
+    for base in (one.base for one in here.bases if one.documents):
+        with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():  # one of its problems says why
+            tags.update(tag_counts(index))
+    ordered = sorted(tags.items(), key=lambda one: (-one[1], one[0]))
     state = hooks_state(hub, ())
     waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"
     return here.model_copy(
         update={
             "bases": tuple(bases),
             "notes": outside(hub),
-            "tags": top_tags(hub, [base.base for base in here.bases if base.documents]),
+            "tags": tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS]),
             "memories": memory_summary(hub),
             "queries": summary(hub),
             "hooks": (summary_line(state) if state.deliveries else "") + (waiting if state.proposals else ""),
@@ -316,16 +315,6 @@ def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
         ready = None
     address = record.link if isinstance(record.link, str) else f"{LOOPBACK}:{record.link}"
     return DaemonStatus(pid=record.pid, address=address, http=record.http, since=ready, version=record.version)
-
-
-def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
-    """Return the most frequent tags of some bases, equally frequent ones in alphabetical order."""
-    counted: Counter[str] = Counter()
-    for base in bases:
-        with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():  # one of its problems says why
-            counted.update(tag_counts(index))
-    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
-    return tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS])
 
 
 def memory_summary(hub: Hub) -> MemorySummary | None:

@@ -97,12 +97,7 @@ def stop() -> Reply:
     Example: kbhub admin stop
     """
     done = stop_daemon(DaemonFolder(data_dir(os.environ)))
-    return Reply(
-        done,
-        done.message if done.stopped else "",
-        notes=() if done.stopped else (done.message,),
-        code=0 if done.stopped else 1,
-    )
+    return Reply(done, done.message) if done.stopped else Reply(done, notes=(done.message,), code=1)
 
 
 def daemon_finding(folder: DaemonFolder) -> Finding:

@@ -75,14 +75,9 @@ def write(
             values[key.strip()] = json.loads(value)
         if values[key.strip()] is None:
             raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
+    values |= dict.fromkeys(unset)
     return editing.write_document(
-        hub,
-        argument(ref),
-        text=given,
-        front_matter={**values, **dict.fromkeys(unset)},
-        section=optional(section),
-        mode=mode,
-        based_on=based_on,
+        hub, argument(ref), text=given, front_matter=values, section=optional(section), mode=mode, based_on=based_on
     )
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from kbhub.cli.app import terminal_width, wants_colour
-from kbhub.cli.commands.search import cut_reading, hides_title, numbered, readings_listing
+from kbhub.cli.commands.search import cut_reading, hides_title, numbered
 from kbhub.cli.options import Exact, Formats, Lines, Reply, bring_in_step, command, decoded, drawn, without_bases
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
@@ -24,6 +24,7 @@ from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS
 from kbhub.render.bases import documents_report
 from kbhub.render.documents import related_report, tags_report
+from kbhub.render.report import Listing, records
 from kbhub.render.search import read_text
 from kbhub.render.terminal import neutralised
 from kbhub.usage.log import flush, note_read
@@ -164,6 +165,7 @@ def read(
             reading.model_copy(update={"text": numbered(reading.text, reading.start_line)}) for reading in readings
         )
     headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
+    fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
     flush()
     notes = [f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted]
     notes += [unread.message for unread in result.unread]
@@ -179,10 +181,8 @@ def read(
 
         return read_text(readings, headers=headers, verbatim=False, draw=draw)
 
-    return Reply(
-        result.model_copy(update={"readings": readings}),
-        text,
-        rows=lambda: readings_listing(readings),
-        notes=[*notes, *without_bases(hub)],
-        code=1 if result.unread else 0,
-    )
+    def rows() -> Listing:
+        return records("document", fields, readings, lambda one: {"context": " / ".join(one.contexts)}, "text")
+
+    shown, notes = result.model_copy(update={"readings": readings}), [*notes, *without_bases(hub)]
+    return Reply(shown, text, rows, notes, code=1 if result.unread else 0)

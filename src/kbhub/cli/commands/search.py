@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -94,20 +93,16 @@ def search(
         raise UsageError("No query given. Usage: kbhub search QUERY, or `-` to read it from standard input")
     if hits.all_ and (limit is not None or page > 1):
         raise UsageError("--all cannot be used with --limit or --page.")
+    if hits.full and hits.around is not None:
+        raise UsageError("--full cannot be used with --context.")
     config = hub.config()
     defaults = config.settings.search
     chosen = form == "text" or ("search", "limit") in config.said
     size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
-    asked = Query(
-        text=text,
-        queries=tuple(map(decoded, also)),
-        bases=bases,
-        mode=mode or defaults.mode,
-        limit=size,
-        offset=(page - 1) * size,
-        granularity=granularity,
-        explain=explain,
-    )
+    where: dict[str, Any] = {"bases": bases, "mode": mode or defaults.mode, "limit": size, "offset": (page - 1) * size}
+    least = {name: getattr(hits, name) for name in ("min_score", "min_signals", "recency")}
+    how: dict[str, Any] = {"granularity": granularity, "explain": explain, **least}
+    asked = Query(text=text, queries=tuple(map(decoded, also)), **where, **how)
     for _ in range(2):  # once more if it met a damaged index
         bring_in_step(hub, bases)
         began = time.perf_counter()
@@ -128,19 +123,13 @@ def search(
     if not result.searched and not result.skipped:
         notes += nothing_active(hub)
     whole = hits.full or hits.around is not None
-    return Reply(
-        result,
-        lambda: text_of(
-            search_report(result, asked, full=whole),
-            painter(),
-            whole=whole,
-            width=terminal_width(),
-            draw=None if hits.line_numbers or hits.around is not None else drawn,
-        ),
-        rows=lambda: hits_listing(hub, result),
-        notes=notes,
-        code=0 if result.searched else 1,
-    )
+    draw = None if hits.line_numbers or hits.around is not None else drawn
+
+    def said() -> str:
+        shown = search_report(result, asked, full=whole)
+        return text_of(shown, painter(), whole=whole, width=terminal_width(), draw=draw)
+
+    return Reply(result, said, lambda: hits_listing(hub, result), notes, code=0 if result.searched else 1)
 
 
 MACHINE_LIMIT = 20
@@ -152,16 +141,8 @@ SEPARATOR = "--"
 
 def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
     """Search, and return the requested hits with the requested text as their excerpt."""
-    if options.full and options.around is not None:
-        raise UsageError("--full cannot be used with --context.")
-    query = query.model_copy(
-        update={"min_score": options.min_score, "min_signals": options.min_signals, "recency": options.recency}
-    )
-    assistance = LlmOptions(
-        expand=True if options.expand or options.expand_model else None,
-        rerank=options.rerank or None,
-        expand_model=options.expand_model,
-    )
+    expand = True if options.expand or options.expand_model else None
+    assistance = LlmOptions(expand=expand, rerank=options.rerank or None, expand_model=options.expand_model)
     result = every_hit(hub, query) if options.all_ else search_assisted(hub, query, assistance)
     if not (options.full or options.around is not None or options.line_numbers):
         return result
@@ -183,12 +164,6 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
         return {"context": " / ".join(matching(said.get(hit.base, {}), everywhere, hit.path))}
 
     return records("hit", fields, result.hits, context, body="excerpt")
-
-
-def readings_listing(readings: Sequence[Reading]) -> Listing:
-    """Return what was read as records."""
-    fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
-    return records("document", fields, readings, lambda one: {"context": " / ".join(one.contexts)}, body="text")
 
 
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:

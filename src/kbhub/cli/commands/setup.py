@@ -134,18 +134,13 @@ def setup(
             return Reply(hints=("Nothing was changed.",), code=1)
     steps = tuple(carry_out(task) for task in tasks)
     if not yes and any((step.action, step.state) == ("register", "done") for step in steps):
-        notes += _found(common)
+        # Where kbhub is new, what clients keep of this project may be searched, too.
+        hub, names = Hub(hub_options(common)), ""
+        with suppress(KbhubError):
+            names = ", ".join(found(hub))
+        if names and confirmed(FOUND_QUESTION.format(names)):
+            notes += tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
     return _reply(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes))
-
-
-def _found(common: Common) -> tuple[str, ...]:
-    """Ask, where kbhub is new, whether to search what clients keep of this project; return what was added."""
-    hub, names = Hub(hub_options(common)), ""
-    with suppress(KbhubError):
-        names = ", ".join(found(hub))
-    if not names or not confirmed(FOUND_QUESTION.format(names)):
-        return ()
-    return tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
 
 
 def _offered(chosen: Sequence[Client], machine: Machine, common: Common, *, lines: bool) -> list[PlannedStep]:

@@ -18,7 +18,6 @@ from kbhub.cli.options import (
     Formats,
     Reply,
     Tables,
-    active_and_broken,
     bring_in_step,
     broken_bases,
     command,
@@ -106,7 +105,8 @@ def index(
     elif all_bases:  # active or not
         names = sorted({*hub.config().settings.bases, *hub.options.bases})
     else:
-        names = active_and_broken(hub)
+        broken = dict.fromkeys(problem.subject for problem in hub.missing())  # they would be active otherwise
+        names = [*(base.id for base in hub.discovery().bases), *broken]
     complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
     reports: list[SyncReport] = []
     failed: list[Problem] = []
@@ -142,14 +142,9 @@ def index(
     elif not names:
         empty = "No bases in the global config. Add one with `kbhub base add PATH`."
         hints = (empty,) if all_bases else nothing_active(hub)
-    incomplete = failed or not names
-    return Reply(
-        result,
-        "\n".join(text_of(sync_report(report)) for report in reports),
-        notes=problem_lines(failed),
-        hints=hints,
-        code=INTERRUPTED if interrupted else 1 if incomplete else 0,
-    )
+    code = INTERRUPTED if interrupted else 1 if failed or not names else 0
+    said = "\n".join(text_of(sync_report(report)) for report in reports)
+    return Reply(result, said, notes=problem_lines(failed), hints=hints, code=code)
 
 
 @command(audit_report, options=Formats, colour=True)

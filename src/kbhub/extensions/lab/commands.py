@@ -29,9 +29,6 @@ from kbhub.types import MOST_HITS
 LEAST_RESULTS = 10
 MOST_BASES = 100
 
-DEFAULT_MODES: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
-
-
 VECTOR_DIGITS = 6
 """Digits of a component that are printed; a vector has no more to say."""
 
@@ -87,24 +84,14 @@ def evaluate(
             "Nothing to measure. Name a data set: kbhub dev eval DATASET, or measure on logged queries: "
             "kbhub dev eval --log"
         )
-    chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
+    chosen: tuple[EvalMode, ...] = tuple(dict.fromkeys(mode)) or ("keyword", "semantic", "hybrid")
     signals = (*SIGNALS, *(name for signal in RANKING_SIGNALS for name in signal.names))
     ablations = tuple(tuple(name.strip() for name in group.split(",") if name.strip()) for group in without)
     for name in (name for ablation in ablations for name in ablation):
         if name not in signals:
             raise UsageError(f"Unknown signal {name!r}. Signals: {', '.join(signals)}.")
-    options = Options(
-        modes=chosen,
-        main=chosen if mode else ("hybrid",),
-        without=ablations,
-        parts=bases,
-        wordings=wordings,
-        depth=depth,
-        limit=limit,
-        run=run,
-        compare=compare,
-        floor=min_ndcg10,
-    )
+    main: tuple[EvalMode, ...] = chosen if mode else ("hybrid",)
+    options = Options(chosen, main, ablations, bases, wordings, depth, limit, run, compare, floor=min_ndcg10)
     judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
     if wordings and not any(query.wordings for dataset in judged for query in dataset.queries):
         raise UsageError(
@@ -152,12 +139,8 @@ def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
         raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub dev embed "TEXT"')
     rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
     vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
-    return Reply(
-        EmbedResult(embedder=embedder.name, dimensions=len(vectors[0]), vectors=vectors).model_dump_json(),
-        lambda: Exact("".join(f"{json.dumps(vector, separators=(',', ':'))}\n" for vector in vectors)),
-        hints=[
-            f"Text {number} has no vector: the embedding model knows none of its words."
-            for number, vector in enumerate(vectors, 1)
-            if not any(vector)
-        ],
-    )
+    none = [number for number, vector in enumerate(vectors, 1) if not any(vector)]
+    hints = [f"Text {number} has no vector: the embedding model knows none of its words." for number in none]
+    made = EmbedResult(embedder=embedder.name, dimensions=len(vectors[0]), vectors=vectors)
+    lines = Exact("".join(f"{json.dumps(vector, separators=(',', ':'))}\n" for vector in vectors))
+    return Reply(made.model_dump_json(), lines, hints=hints)

@@ -97,14 +97,8 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=progress)
     if setup.transformer:
         embed_ahead(hub, hub.discovery().bases, lambda: True, progress)
-    return Corpus(
-        hub,
-        tuple(shares),
-        {(name, document.path): document.id for name, share in shares.items() for document in share},
-        chunks,
-        time.monotonic() - started,
-        notes,
-    )
+    documents = {(name, document.path): document.id for name, share in shares.items() for document in share}
+    return Corpus(hub, tuple(shares), documents, chunks, time.monotonic() - started, notes)
 
 
 def eval_folder(setup: Setup) -> Path:
@@ -120,22 +114,10 @@ def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setu
     """Open a hub with only these bases (id → folder) and at most so many documents, isolated from the user's own."""
     home = private_directory(eval_folder(setup) / "home")
     env = {name: value for name, value in setup.env.items() if name not in _PLACES}
-    return Hub(
-        HubOptions(
-            config=setup.config,
-            bases=bases,
-            cache=cache,
-            env={
-                "KBHUB_LIMITS__FILES": str(documents + 1),
-                **env,
-                "KBHUB_SEARCH__SECOND_LOOK": str(setup.transformer).lower(),
-                "KBHUB_DATA_DIR": str(home),
-            },
-            cwd=home,
-            home=home,
-            clock=lambda: now,
-        )
-    )
+    ours = {"KBHUB_SEARCH__SECOND_LOOK": str(setup.transformer).lower(), "KBHUB_DATA_DIR": str(home)}
+    env = {"KBHUB_LIMITS__FILES": str(documents + 1), **env, **ours}
+    options = HubOptions(config=setup.config, bases=bases, cache=cache, env=env, cwd=home, home=home, clock=lambda: now)
+    return Hub(options)
 
 
 def sample(queries: Sequence[EvalQuery], limit: int | None) -> list[EvalQuery]:
@@ -337,15 +319,9 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, 
         if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * request.limit):
             break
         page = search(corpus.hub, request.model_copy(update={"offset": offset}))
-    return QueryResult(
-        query,
-        tuple(ranked)[:depth],
-        tuple(ranked.values())[:depth],
-        elapsed,
-        best=result.hits[0].score if result.hits else 0.0,
-        verdict=result.verdict,
-        fell_back=result.mode != mode and not plan.without,
-    )
+    best, fell_back = result.hits[0].score if result.hits else 0.0, result.mode != mode and not plan.without
+    found, scores = tuple(ranked)[:depth], tuple(ranked.values())[:depth]
+    return QueryResult(query, found, scores, elapsed, best, result.verdict, fell_back)
 
 
 def _item(dataset: Dataset, name: str, lines: tuple[int, int], query: EvalQuery) -> str:

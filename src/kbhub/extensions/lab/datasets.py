@@ -329,14 +329,8 @@ def _vault(folder: Path) -> Dataset:
     if not any(query.gold for query in queries.values()):
         raise DatasetError(folder / "queries.jsonl", "no query has an answer")
     in_sections = any(SECTION_MARK in item for query in queries.values() for item in query.gold)
-    return Dataset(
-        folder.resolve().name,
-        documents,
-        tuple(queries.values()),
-        exponential=True,
-        sections=sections if in_sections else None,
-        notes=tuple(notes),
-    )
+    parts, name = sections if in_sections else None, folder.resolve().name
+    return Dataset(name, documents, tuple(queries.values()), exponential=True, sections=parts, notes=tuple(notes))
 
 
 def files_of(base: Base) -> tuple[dict[str, bytes], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,9 +113,6 @@ DIGITS = 4
 
 ANSWERED = ""
 
-WITHIN = "queries without an answer"
-"""Name of the data set's own unanswerable queries as a source."""
-
 
 @struct
 class Options:
@@ -180,7 +178,14 @@ def evaluate(
         means[plan.name] = {
             metric: round(float(np.mean([run[metric] for run in overall])), DIGITS) for metric in METRICS
         }
-    return report.EvalReport(datasets=figures, means=means, below=_below(figures, options))
+    below = [
+        f"{figure.name}, {run.name}: nDCG@10 is {run.overall.ndcg10:.4f}, below {options.floor:g}."
+        for figure in figures
+        for run in figure.runs
+        if run.mode in options.main and not run.without and run.bases == 1
+        if options.floor is not None and run.overall.ndcg10 < options.floor
+    ]
+    return report.EvalReport(datasets=figures, means=means, below=tuple(below))
 
 
 class _Measurement:
@@ -192,7 +197,7 @@ class _Measurement:
         self.dataset, self.options, self.setup, self.alone = dataset, options, setup, alone
         self.queries = sample([query for query in dataset.queries if query.gold], options.limit)
         own = sample([query for query in dataset.queries if not query.gold], options.limit)
-        self.unanswerable = {WITHIN: own} if own else {}
+        self.unanswerable = {"queries without an answer": own} if own else {}
         self.unanswerable |= {other.name: sample(other.queries, options.limit) for other in unanswerable}
 
     def measure(self, plans: Sequence[EvalPlan]) -> report.DatasetFigures:
@@ -254,8 +259,18 @@ class _Measurement:
         return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
 
     def _figures(self, run: _Measured, reference: _Measured | None) -> report.RunFigures:
-        plan = run.plan
-        strata = np.array([query.stratum for query in self.queries])
+        plan, verdicts, strata = run.plan, [], np.array([query.stratum for query in self.queries])
+        for source, others in run.others.items():
+            best, worst = (np.array([answer.best for answer in group]) for group in (run.answers, others))
+            told = report.Verdicts(
+                unanswerable=source,
+                answerable_queries=len(run.answers),
+                unanswerable_queries=len(others),
+                auc=round(area_under_curve(best, worst), DIGITS),
+                answerable_shares=_shares(run.answers),
+                unanswerable_shares=_shares(others),
+            )
+            verdicts.append(told)
         return report.RunFigures(
             name=plan.name,
             mode=plan.mode,
@@ -266,17 +281,7 @@ class _Measurement:
             fell_back=sum(answer.fell_back for answer in run.answers),
             comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
             earlier=self._earlier(run),
-            verdicts=tuple(
-                report.Verdicts(
-                    unanswerable=source,
-                    answerable_queries=len(run.answers),
-                    unanswerable_queries=len(others),
-                    auc=round(area_under_curve(*(_best(group) for group in (run.answers, others))), DIGITS),
-                    answerable_shares=_shares(run.answers),
-                    unanswerable_shares=_shares(others),
-                )
-                for source, others in run.others.items()
-            ),
+            verdicts=tuple(verdicts),
         )
 
     def _earlier(self, run: _Measured) -> report.Comparison | None:
@@ -306,11 +311,11 @@ class _Measurement:
         return file if file is None or file.is_file() else self._file(file, plan)
 
     def _file(self, file: Path, plan: EvalPlan) -> Path:
-        return report.run_file(file, self.dataset.name, plan.name, alone=self.alone)
-
-
-def _best(answers: Sequence[QueryResult]) -> NDArray[np.float64]:
-    return np.array([answer.best for answer in answers])
+        """Return the file of a run, with data set and plan in its name unless it is alone."""
+        if self.alone:
+            return file
+        middle = ".".join(re.sub(r"[^\w.+-]+", "-", name).strip("-") for name in (self.dataset.name, plan.name))
+        return file.with_name(f"{file.stem}.{middle}{file.suffix}")
 
 
 def _means(run: _Measured, selected: NDArray[np.bool_]) -> report.Figures:
@@ -338,15 +343,3 @@ def _comparison(other: str, first: NDArray[np.float64], second: NDArray[np.float
 def _shares(answers: Sequence[QueryResult]) -> dict[str, float]:
     counts = Counter(answer.verdict for answer in answers if answer.verdict)
     return {verdict: round(count / len(answers), DIGITS) for verdict, count in counts.most_common()}
-
-
-def _below(figures: Sequence[report.DatasetFigures], options: Options) -> tuple[str, ...]:
-    floor = options.floor
-    if floor is None:
-        return ()
-    return tuple(
-        f"{dataset.name}, {run.name}: nDCG@10 is {run.overall.ndcg10:.4f}, below {floor:g}."
-        for dataset in figures
-        for run in dataset.runs
-        if run.mode in options.main and not run.without and run.bases == 1 and run.overall.ndcg10 < floor
-    )

@@ -152,13 +152,22 @@ def _dataset(dataset: DatasetFigures) -> str:
     counts = ", ".join((*sizes, counted(queries, "query", "queries")))
     heads, rows = _heads(dict(run.overall) for run in dataset.runs), []
     for run in dataset.runs:
-        rows.append([run.name, *_cells(run.overall, heads), *_change(run.comparison)])
+        against, change = run.comparison, ["", "", ""]
+        if against is not None:
+            ndcg = against.changes["ndcg10"]
+            change = [_signed(ndcg.difference), _chance(ndcg.p), against.other]
+        rows.append([run.name, *_cells(run.overall, heads), *change])
         rows += [[f"  {name}", *_cells(figures, heads), "", "", ""] for name, figures in run.strata.items()]
     table = _table(["", *heads.values(), *_TIMES, _CHANGE, "p", "against"], rows)
     lines = [f"{visible_line(dataset.name)}: {counts}; answers are {dataset.unit}s", table]
     lines += [_changes(run, run.comparison) for run in dataset.runs if run.comparison and run.bases > 1]
     lines += [_changes(run, run.earlier) for run in dataset.runs if run.earlier]
-    lines += [_verdicts(run, verdicts) for run in dataset.runs for verdicts in run.verdicts]
+    for name, one in ((run.name, verdicts) for run in dataset.runs for verdicts in run.verdicts):
+        counts = f"{one.answerable_queries} answerable, {one.unanswerable_queries} not"
+        text = f"{name}, {one.unanswerable}: AUC of the best score {_share(one.auc)} ({counts})"
+        if one.answerable_shares or one.unanswerable_shares:
+            text += f"; answerable {_shares(one.answerable_shares)}; not {_shares(one.unanswerable_shares)}"
+        lines.append(text)
     lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in dataset.runs if run.fell_back]
     remarks = ["\n".join(map(visible_line, text.split("\n"))) for text in (*lines[2:], *dataset.notes)]
     return "\n".join([*lines[:2], *remarks])
@@ -169,27 +178,12 @@ def _cells(figures: Figures, metrics: Iterable[str]) -> list[str]:
     return [*(_share(getattr(figures, metric)) for metric in metrics), _share(figures.empty), *times]
 
 
-def _change(comparison: Comparison | None) -> list[str]:
-    if comparison is None:
-        return ["", "", ""]
-    change = comparison.changes["ndcg10"]
-    return [_signed(change.difference), _chance(change.p), comparison.other]
-
-
 def _changes(run: RunFigures, comparison: Comparison) -> str:
     changes = (
         f"{head} {_signed(comparison.changes[metric].difference)} (p {_chance(comparison.changes[metric].p)})"
         for metric, head in HEADS.items()
     )
     return f"{run.name} against {comparison.other}: {', '.join(changes)}"
-
-
-def _verdicts(run: RunFigures, verdicts: Verdicts) -> str:
-    counts = f"{verdicts.answerable_queries} answerable, {verdicts.unanswerable_queries} not"
-    text = f"{run.name}, {verdicts.unanswerable}: AUC of the best score {_share(verdicts.auc)} ({counts})"
-    if verdicts.answerable_shares or verdicts.unanswerable_shares:
-        text += f"; answerable {_shares(verdicts.answerable_shares)}; not {_shares(verdicts.unanswerable_shares)}"
-    return text
 
 
 def _shares(shares: Mapping[str, float]) -> str:
@@ -241,14 +235,6 @@ def read_run(file: Path) -> Mapping[str, tuple[str, ...]]:
             expected = "expected six fields: query Q0 document rank score tag"
             raise DatasetError(file, expected, number) from None
     return {query: tuple(dict.fromkeys(item for _, _, item in sorted(rows))) for query, rows in runs.items()}
-
-
-def run_file(file: Path, dataset: str, plan: str, *, alone: bool) -> Path:
-    """Return the file of a run, with data set and plan in its name unless it is `alone`."""
-    if alone:
-        return file
-    middle = ".".join(re.sub(r"[^\w.+-]+", "-", name).strip("-") for name in (dataset, plan))
-    return file.with_name(f"{file.stem}.{middle}{file.suffix}")
 
 
 def _escaped(name: str) -> str:

@@ -18,10 +18,9 @@ team revoke | team_revoke | [OPTIONS] URL ROLE
 team list | team_list | [OPTIONS] URL
     List the rights of all roles on a base. Only its admins can.
 """
-_TEAM = "Share bases through PostgreSQL. Needs kbhub[postgres]."
 
 EXTENSION = Extension(
     engines={"postgresql": _ENGINE, "postgres": _ENGINE},
     commands=commands_in("kbhub.extensions.team.commands:", _COMMANDS),
-    groups={"team": ("COMMAND", _TEAM)},
+    groups={"team": ("COMMAND", "Share bases through PostgreSQL. Needs kbhub[postgres].")},
 )

@@ -37,7 +37,6 @@ DEADLINE_SECONDS = 10.0
 LOOK_SECONDS = 30.0
 """How often `--watch` looks for changes of which no event came, as on network file systems."""
 
-Url = Annotated[str, Parameter(name="--to", metavar="URL")]
 Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
 
 
@@ -63,7 +62,7 @@ def publish(
     base: Annotated[str | None, Parameter(metavar="BASE")] = None,
     /,
     *,
-    to: Url,
+    to: Annotated[str, Parameter(name="--to", metavar="URL")],
     watch: bool = False,
     full: bool = False,
     dry_run: bool = False,
@@ -168,16 +167,10 @@ def pull(
     done = engine.pull(engine.PostgresIndex(target, base, server, base), target)
     skipped = f", {len(done.refused)} skipped" if done.refused else ""
     text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
-    return Reply(
-        done,
-        text,
-        notes=[
-            *(f"{path}: exists with other content; not changed." for path in done.kept),
-            *(f"{path}: the base does not have this file." for path in done.lacking),
-            *(f"{one.subject}: skipped, because {one.message}." for one in done.refused),
-        ],
-        code=1 if done.kept or done.lacking or done.refused else 0,
-    )
+    notes = [f"{path}: exists with other content; not changed." for path in done.kept]
+    notes += [f"{path}: the base does not have this file." for path in done.lacking]
+    notes += [f"{one.subject}: skipped, because {one.message}." for one in done.refused]
+    return Reply(done, text, notes=notes, code=1 if notes else 0)
 
 
 @command()

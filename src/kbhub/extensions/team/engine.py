@@ -81,9 +81,8 @@ class PostgresEngine:
         skew = session.now - time.time()
         if abs(skew) > MOST_SKEW_SECONDS:
             remedy = "Correct the clock of one of the two machines."
-            findings.append(
-                _finding(base, "clock", "warning", f"Its clock differs from this one's by {skew:+.0f} s.", remedy)
-            )
+            message = f"Its clock differs from this one's by {skew:+.0f} s."
+            findings.append(_finding(base, "clock", "warning", message, remedy))
         try:
             with index.snapshot():
                 faults, (documents, chunks, vectors) = index.faults(), index.counts()

@@ -35,9 +35,6 @@ from kbhub.workspace.formats import format_of, is_session
 
 __all__ = ["PostgresIndex", "Server", "bases", "publish", "pull"]
 
-PUBLISHER = "publisher"
-"""`meta` key: who brought the base in step last, and where."""
-
 INLINE_TAGS = "inline_tags"
 """`meta` key: whether `#tags` in the text were tags; if that changes, all files are read again."""
 
@@ -70,7 +67,7 @@ def publish(
         again = full or bool(writer.meta(INLINE_TAGS)) != base.inline_tags
         run = Run(base, writer, embedder, scan, files, full=again, progress=progress, notes=[])
         run.all(None)
-        writer.set_meta({PUBLISHER: place, INLINE_TAGS: base.inline_tags})
+        writer.set_meta({"publisher": place, INLINE_TAGS: base.inline_tags})
         counts = writer.counts()
     return run.report(*counts, time.monotonic() - started)
 
@@ -118,13 +115,9 @@ def pull(index: Index, folder: Path) -> Pulled:
                 outcomes[outcome].append(Problem(subject=path, message=reason))
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}. Name another folder.") from error
-    return Pulled(
-        written=len(outcomes["written"]),
-        same=len(outcomes["same"]),
-        kept=tuple(one.subject for one in outcomes["kept"]),
-        lacking=tuple(one.subject for one in outcomes["lacking"]),
-        refused=tuple(outcomes["refused"]),
-    )
+    kept, lacking = (tuple(one.subject for one in outcomes[outcome]) for outcome in ("kept", "lacking"))
+    written, same = len(outcomes["written"]), len(outcomes["same"])
+    return Pulled(written=written, same=same, kept=kept, lacking=lacking, refused=tuple(outcomes["refused"]))
 
 
 def _pulled(index: Index, base: Base, path: str) -> tuple[Outcome, str]:

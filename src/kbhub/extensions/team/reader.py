@@ -318,25 +318,24 @@ class PostgresIndex(Index):
 @lru_cache(maxsize=1024)
 def _written(statement: str, number: int) -> str:
     """Return a statement for one base: the tables it names are the results of functions for this base."""
-    sql = _FOUND.sub(lambda found: _lookup(found, number), statement)
+
+    def lookup(found: re.Match[str]) -> str:
+        name, column = found.groups()
+        call = f"between({number}, ?, ?)"
+        if column:
+            call = f"by_{column}({number}, ?::{'bigint' if column in _NUMBERS else 'text'}[])"
+        rows = f"{_function(name)}_{call}"
+        if name in _COLUMNS:
+            rows = f"(SELECT {_COLUMNS[name]} FROM {rows})"
+        return f"FROM {rows} AS {name} WHERE true"
+
+    sql = _FOUND.sub(lookup, statement)
     whole = ", ".join(
         f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS.get(name, '*')} FROM {_function(name)}_rows({number}))"
         for name in dict.fromkeys(_NAME.findall(sql))
     )
     sql = _LISTED.sub(lambda word: _WORDS[word[0].replace("@", "")], sql.replace("%", "%%").replace("?", "%s"))
     return f"WITH {whole} {sql}" if whole else sql
-
-
-def _lookup(found: re.Match[str], number: int) -> str:
-    name, column = found.groups()
-    call = f"between({number}, ?, ?)"
-    if column:
-        kind = "bigint" if column in _NUMBERS else "text"
-        call = f"by_{column}({number}, ?::{kind}[])"
-    rows = f"{_function(name)}_{call}"
-    if name in _COLUMNS:
-        rows = f"(SELECT {_COLUMNS[name]} FROM {rows})"
-    return f"FROM {rows} AS {name} WHERE true"
 
 
 def _function(table: str) -> str:

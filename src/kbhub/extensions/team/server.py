@@ -140,12 +140,9 @@ class Server:
     def connect(self, application: str = "kbhub") -> Connection[Any]:
         """Open a connection, whatever the database holds."""
         try:
+            info, seconds = self._info(), max(LEAST_SECONDS, math.ceil(self.timeout))
             return psycopg.connect(
-                self._info(),
-                autocommit=True,
-                application_name=application,
-                connect_timeout=max(LEAST_SECONDS, math.ceil(self.timeout)),
-                prepare_threshold=None,
+                info, autocommit=True, application_name=application, connect_timeout=seconds, prepare_threshold=None
             )
         except psycopg.Error as error:
             raise self.fault(error) from error
@@ -227,22 +224,17 @@ class Server:
             except EngineUnavailable as error:
                 raise self._failure(error) from None
             self._failed = None
+            # A pooler between here and the server may give each transaction another session; and a plan for any list
+            # of ids reads whole tables.
+            unprepared = {"autocommit": True, "prepare_threshold": None}
+            sizes: dict[str, Any] = {"min_size": 0, "max_size": MOST_CONNECTIONS, "max_idle": IDLE_SECONDS}
             self._pool = ConnectionPool(
                 self._info(),
-                kwargs={
-                    "autocommit": True,
-                    "application_name": "kbhub",
-                    "connect_timeout": LEAST_SECONDS,
-                    # A pooler between here and the server may give each transaction another session; and a plan for
-                    # any list of ids reads whole tables.
-                    "prepare_threshold": None,
-                },
-                min_size=0,
-                max_size=MOST_CONNECTIONS,
-                max_idle=IDLE_SECONDS,
+                kwargs={"application_name": "kbhub", "connect_timeout": LEAST_SECONDS, **unprepared},
                 reconnect_timeout=self.timeout,
                 open=True,
                 name=self.name,
+                **sizes,
             )
             self._watch = threading.Thread(target=self._cut_overdue, args=(self._pool,), daemon=True)
             self._watch.start()
@@ -335,10 +327,8 @@ _REASONS: tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], str
     (errors.SerializationFailure, "the data being read is no longer available on this replica", "Try again."),
 )
 
-_NO_DATABASE = "Create it, or fix the URL."
-
 _BEFORE_LOGIN = (
-    ("does not exist", "{said}", _NO_DATABASE),
+    ("does not exist", "{said}", "Create it, or fix the URL."),
     ("password authentication failed", "it rejected the password", _LOGIN),
     ("no password supplied", "it asks for a password", _LOGIN),
     ("connection refused", "nothing listens there", "Start the server, or fix the URL."),

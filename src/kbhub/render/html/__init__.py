@@ -65,21 +65,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(
-        coded=_coded,
-        marked=_marked,
-        ago=_ago,
-        bytes=size_text,
-        counted=counted,
-        age=age_text,
-        passage=_passage,
-        why=why,
-        passed_over=passed_over_text,
-        is_unfinished=is_unfinished,
-        contribution=contribution_of,
-        percent=lambda share: f"{100 * share:.0f} %",
-        url=partial(quote, safe="/@:"),
-    )
+    sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": _ago, "passed_over": passed_over_text}
+    texts = {"coded": _coded, "marked": _marked, "passage": _passage, "why": why, "contribution": contribution_of}
+    made.filters.update(**sizes, **texts, is_unfinished=is_unfinished, url=partial(quote, safe="/@:"))
+    made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.globals.update(heading_path=heading_path)
     return made
 
@@ -132,30 +121,8 @@ DAYS_AHEAD = 200
 """Days of a memory's curve after its last use: until it fades no further, and a little more."""
 
 
-@struct
-class Curve:
-    """A line of a plot, and where now is in it."""
-
-    points: str
-    """Of an SVG polyline."""
-    now: float
-    value: float
-
-
-@struct
-class Column:
-    """A day of a plot: the heights of its parts, from the bottom."""
-
-    label: str
-    x: float
-    width: float
-    parts: tuple[tuple[str, float, float], ...]
-    """(name, top, height)."""
-    total: int
-
-
-def strength_curve(memory: MemoryFile, now: float) -> Curve:
-    """Return how the strength of a memory falls after its last use, if it is not used again."""
+def strength_curve(memory: MemoryFile, now: float) -> dict[str, Any]:
+    """Return how a memory's strength falls after its last use: the points of a line, and where `now` is across."""
     last, uses = memory.last_use(), memory.use.uses if memory.use else 0
 
     def place(day: float) -> tuple[float, float]:
@@ -164,12 +131,11 @@ def strength_curve(memory: MemoryFile, now: float) -> Curve:
 
     elapsed = min(max(0.0, (now - last) / DAY_SECONDS), DAYS_AHEAD)
     corners = [place(day) for day in (0, FADING_DAYS, DAYS_AHEAD)]
-    x, y = place(elapsed)
-    return Curve(" ".join(f"{left},{top}" for left, top in corners), x, y)
+    return {"points": " ".join(f"{left},{top}" for left, top in corners), "now": place(elapsed)[0]}
 
 
-def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[Column]:
-    """Return a column per day, scaled to the largest; `names` are its parts, from the bottom."""
+def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a column per day, scaled to the largest; its parts (name, top, height) are those of `names`, upwards."""
     of = [counts.get(day, {}) for day in days]
     most = max((sum(one.values()) for one in of), default=0) or 1
     step = WIDTH / max(len(days), 1)
@@ -180,7 +146,8 @@ def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names:
             height = one.get(name, 0) / most * HEIGHT
             bottom -= height
             parts.append((name, round(bottom, 2), round(height, 2)))
-        made.append(Column(day, round(number * step, 2), round(step * 0.8, 2), tuple(parts), sum(one.values())))
+        place = {"x": round(number * step, 2), "width": round(step * 0.8, 2)}
+        made.append({"label": day, **place, "parts": parts, "total": sum(one.values())})
     return made
 
 

@@ -33,9 +33,6 @@ from kbhub.values import counted
 from kbhub.workspace.extensions import extensions, load
 from kbhub.workspace.files import is_directory
 
-BUSY = "another kbhub process is indexing it; try again when it has finished"
-
-
 CHECKS: dict[str, Callable[[Hub, Sequence[Base]], Iterable[Finding]]] = {
     "python": lambda *_: [ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")],
     "sqlite": lambda *_: sqlite(),
@@ -107,7 +104,7 @@ def _attempt(subject: str, failed: list[str]) -> Iterator[None]:
     try:
         yield
     except Timeout:
-        failed.append(f"{subject}: {BUSY}.")
+        failed.append(f"{subject}: another kbhub process is indexing it; try again when it has finished.")
     except OSError as error:
         failed.append(f"{subject}: {error.strerror or error}.")
     except KbhubError as error:

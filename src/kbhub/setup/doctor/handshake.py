@@ -25,7 +25,10 @@ _EMPTY = {"KBHUB_CONFIG": "config.json", "KBHUB_CACHE_DIR": "cache", "KBHUB_DATA
 def shake_hands(
     argv: Sequence[str], given: Mapping[str, str], env: Mapping[str, str], *, seconds: float = SECONDS
 ) -> str:
-    """List the tools of a server started in an empty folder; return why it failed, or an empty string."""
+    """List the tools of a server started in an empty folder; return why it failed, or an empty string.
+
+    `given` are the environment variables in the client's entry, `env` those of the user.
+    """
     with tempfile.TemporaryDirectory(prefix="kbhub-doctor-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / _EMPTY["KBHUB_CONFIG"]).write_text("{}\n", "utf-8")
