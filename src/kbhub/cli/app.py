@@ -353,16 +353,10 @@ def show_text(text: str) -> None:
     show(text if width is None else fitted(text, width))
 
 
-def show(text: str) -> None:
-    """Print a result, adding a newline if it is missing."""
-    if text:
-        write_verbatim(text if text.endswith("\n") else f"{text}\n")
-
-
-def write_verbatim(text: str) -> None:
-    """Print a result exactly, without adding a newline."""
+def show(text: str, *, exact: bool = False) -> None:
+    """Print a result, adding a newline if it is missing, unless it is `exact`."""
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(text if exact or not text or text.endswith("\n") else f"{text}\n")
     except BrokenPipeError:
         raise
     except OSError as error:

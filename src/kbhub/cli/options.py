@@ -19,7 +19,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from kbhub import __version__
-from kbhub.cli.app import complain, page, progress_bars, show, terminal_width, wants_colour, write_verbatim
+from kbhub.cli.app import complain, page, progress_bars, show, terminal_width, wants_colour
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
@@ -308,12 +308,7 @@ def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
 
 def without_bases(hub: Hub) -> list[str]:
     """Return why no base is active, and what to do; nothing if one is."""
-    return [] if hub.discovery().bases else [*broken_bases(hub), *nothing_active(hub)]
-
-
-def broken_bases(hub: Hub) -> list[str]:
-    """Return the problem of each base that would otherwise be active, as a search notes it."""
-    return problem_lines(hub.missing())
+    return [] if hub.discovery().bases else [*problem_lines(hub.missing()), *nothing_active(hub)]
 
 
 def nothing_active(hub: Hub) -> list[str]:
@@ -435,7 +430,7 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
             # Files get the original text, but terminals must not get its control characters.
             show(neutralised(written) if sys.stdout.isatty() else written)
         elif isinstance(said, Exact):
-            write_verbatim(said)
+            show(said, exact=True)
         else:
             if isinstance(said, Report):
                 said = text_of(said, painter() if colour else PLAIN, width=terminal_width(), draw=drawn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -123,21 +124,16 @@ def related_report(result: Related) -> Report:
     if not parts and not result.skipped:
         parts = ["Nothing related: no links, no shared tags, nothing similar in meaning."]
     fields = ("kind", "direction", "hop", "docid", "ref", "base", "title", "line", "via", "context", "score", "count")
-    return Report(
-        Item(Ref(result.ref, result.docid, both=True), Name(result.title), marks=tags),
-        parts,
-        notes=[_unread(skip) for skip in result.skipped],
-        advice="pass fewer kinds or hops",
-        data=result,
-        lists=("neighbours", "left"),
-        rows=lambda: records("neighbour", fields, result.neighbours),
-    )
+    head = Item(Ref(result.ref, result.docid, both=True), Name(result.title), marks=tags)
+    notes, advice = [_unread(skip) for skip in result.skipped], "pass fewer kinds or hops"
+    rows = partial(records, "neighbour", fields, result.neighbours)
+    return Report(head, parts, notes=notes, advice=advice, data=result, lists=("neighbours", "left"), rows=rows)
 
 
 def tags_report(result: Tags) -> Report:
     """Return tags, or the documents with some tags."""
     fields = ("docid", "ref", "base", "title", "kind", "tags", "hop", "via", "edge")
-    parts: list[Item] = []
+    parts, lists, rows = list[Item](), ("documents",), partial(records, "document", fields, result.documents)
     if result.names:
         names = say(" or ".join(["{}"] * len(result.names)), *map(Name, result.names))
         joined = result.total - result.tagged
@@ -149,29 +145,19 @@ def tags_report(result: Tags) -> Report:
             parts.append(Item(Ref(one.ref, one.docid), Name(one.title), marks=marks, row=True, of=one))
     else:
         head = say(f"{counted(result.total, 'tag')} on {counted(result.tagged, 'document')} (documents of each)")
-        parts = [
-            Item(title=Bare(f"#{one.tag} ({one.count})"), depth=one.depth, row=True, of=one) for one in result.tags
-        ]
+        lists, rows = ("tags",), partial(records, "tag", ("tag", "count", "own"), result.tags)
+        for tag in result.tags:
+            parts.append(Item(title=Bare(f"#{tag.tag} ({tag.count})"), depth=tag.depth, row=True, of=tag))
     none = f"No document {'indexed so far ' if result.skipped else ''}has the tag {{}}."
-    notes = [
+    notes: list[Text] = [
         say(f"{none} Did you mean {{}}?", Name(name), Names(near)) if near else say(none, Name(name))
         for name, near in result.unknown.items()
     ]
     if len(parts) < result.total:
         notes.append(say(f"{len(parts)} of {counted(result.total, 'document' if result.names else 'tag')} shown."))
-    return Report(
-        parts=parts,
-        summary=lambda _: [head],
-        notes=[*notes, *(_unread(skip) for skip in result.skipped)],
-        advice="pass fewer tags, or a larger limit",
-        data=result,
-        lists=("documents",) if result.names else ("tags",),
-        rows=lambda: (
-            records("document", fields, result.documents)
-            if result.names
-            else records("tag", ("tag", "count", "own"), result.tags)
-        ),
-    )
+    notes += [_unread(skip) for skip in result.skipped]
+    advice, first = "pass fewer tags, or a larger limit", [head]
+    return Report("", parts, summary=lambda _: first, notes=notes, advice=advice, data=result, lists=lists, rows=rows)
 
 
 def _neighbour(neighbour: Neighbour) -> Item:
@@ -181,23 +167,15 @@ def _neighbour(neighbour: Neighbour) -> Item:
     text = "" if named or not neighbour.context else Name(neighbour.context)
     context = Bare(neighbour.context) if neighbour.kind == "tag" else text
     via = say(f"hop {neighbour.hop} via {{}}", Name(neighbour.via, LINE_BYTES)) if neighbour.via else ""
-    other = ", ".join(neighbour.ambiguous)
-    return Item(
-        Ref(neighbour.ref, neighbour.docid, f":{neighbour.line}" if neighbour.line and inwards else ""),
-        Name(neighbour.title),
-        marks=(
-            ("names it" if inwards else "named by it") if named else "",
-            line,
-            "" if neighbour.score is None else f"{neighbour.score:.2f}",
-            context,
-            say("at {}", Name(neighbour.heading)) if neighbour.heading else "",
-            f"{neighbour.count} links" if neighbour.count > 1 else "",
-            via,
-            say("ambiguous, or {}", Name(other, LINE_BYTES)) if other else "",
-        ),
-        row=True,
-        of=neighbour,
-    )
+    names = ("names it" if inwards else "named by it") if named else ""
+    score = "" if neighbour.score is None else f"{neighbour.score:.2f}"
+    heading = say("at {}", Name(neighbour.heading)) if neighbour.heading else ""
+    links = f"{neighbour.count} links" if neighbour.count > 1 else ""
+    others = ", ".join(neighbour.ambiguous)
+    ambiguous = say("ambiguous, or {}", Name(others, LINE_BYTES)) if others else ""
+    ref = Ref(neighbour.ref, neighbour.docid, f":{neighbour.line}" if neighbour.line and inwards else "")
+    marks = (names, line, score, context, heading, links, via, ambiguous)
+    return Item(ref, Name(neighbour.title), marks=marks, row=True, of=neighbour)
 
 
 def _unread(skip: Skipped) -> Text:
@@ -211,23 +189,18 @@ def audit_report(report: AuditReport) -> Report:
         alike: dict[tuple[str, str], list[Item]] = {}
         for finding in findings:
             ref = Ref(finding.ref, finding.docid, "" if finding.line is None else f":{finding.line}")
-            message, remedy = (
-                Line(f"{finding.check}: {finding.message}", ERROR_BYTES),
-                Line(finding.remedy, ERROR_BYTES),
-            )
-            item = Item(ref, marks=(message,), lines=(remedy,), of=finding)
+            said = Line(f"{finding.check}: {finding.message}", ERROR_BYTES)
+            item = Item(ref, marks=(said,), lines=(Line(finding.remedy, ERROR_BYTES),), of=finding)
             alike.setdefault((finding.check, finding.remedy), []).append(item)
         parts += ["", _SEVERITIES[severity]]
         for first, *others in alike.values():
             parts += [first, *(replace(other, lines=()) for other in others)]
     if report.fixed:
-        changes = [
-            Item(
-                Ref(change.ref, part="" if change.line is None else f":{change.line}"),
-                say("{} → {}", Name(change.before, LINE_BYTES), Name(change.after, LINE_BYTES)),
-            )
-            for change in report.fixed.changes
-        ]
+        changes = []
+        for change in report.fixed.changes:
+            ref = Ref(change.ref, part="" if change.line is None else f":{change.line}")
+            before, after = Name(change.before, LINE_BYTES), Name(change.after, LINE_BYTES)
+            changes.append(Item(ref, say("{} → {}", before, after)))
         verb = "would be made" if report.fixed.dry_run else "made"
         parts = [f"{counted(len(changes), 'change')} {verb}.", *changes, *parts]
 
@@ -237,16 +210,10 @@ def audit_report(report: AuditReport) -> Report:
 
     passed = [Line(f"{name}: {passed_over_text(counts)}", ERROR_BYTES) for name, counts in report.passed_over.items()]
     skipped = [Line(f"{skip.base}: {skip.reason}", ERROR_BYTES) for skip in report.skipped]
-    return Report(
-        parts=parts,
-        foot=say(_summary(report, len(report.findings), "use `--limit` to see more")),
-        summary=summary,
-        notes=[*(Line(note, ERROR_BYTES) for note in report.notes), *skipped, *passed],
-        most_notes=MOST_NOTES,
-        data=report,
-        lists=("findings",),
-        rows=lambda: records("finding", _AUDIT_FIELDS, report.findings, _audit_row),
-    )
+    notes = [*(Line(note, ERROR_BYTES) for note in report.notes), *skipped, *passed]
+    foot = say(_summary(report, len(report.findings), "use `--limit` to see more"))
+    rows, lists = partial(records, "finding", _AUDIT_FIELDS, report.findings, _audit_row), ("findings",)
+    return Report("", parts, foot, summary, notes=notes, most_notes=MOST_NOTES, data=report, lists=lists, rows=rows)
 
 
 def _audit_row(finding: AuditFinding) -> Record:

@@ -209,20 +209,9 @@ def _item(
     warnings += [f"misled {counted(memory.misleading, 'time')}"] if memory.misleading else []
     if memory.superseded_by:
         warnings.append(say("superseded by {}", Bare(", ".join(memory.superseded_by), LINE_BYTES)))
-    return Item(
-        Ref(memory.ref),
-        marks=(
-            say("id {}", Bare(memory.id)),
-            memory.scope,
-            f"strength {memory.strength:.2f}",
-            counted(memory.uses, "use"),
-            say("in {}", Bare(memory.namespace)) if memory.namespace else "",
-            Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else "",
-            say("about {}", Bare(", ".join(memory.about), LINE_BYTES)) if memory.about else "",
-        ),
-        warning=say("; ".join("{}" for _ in warnings), *warnings),
-        label=label,
-        number=number,
-        quote=quote,
-        of=of,
-    )
+    known = say("id {}", Bare(memory.id)), memory.scope, f"strength {memory.strength:.2f}", counted(memory.uses, "use")
+    namespace = say("in {}", Bare(memory.namespace)) if memory.namespace else ""
+    tags = Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else ""
+    about = say("about {}", Bare(", ".join(memory.about), LINE_BYTES)) if memory.about else ""
+    marks, warning = (*known, namespace, tags, about), say("; ".join("{}" for _ in warnings), *warnings)
+    return Item(Ref(memory.ref), marks=marks, warning=warning, label=label, number=number, quote=quote, of=of)

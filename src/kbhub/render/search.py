@@ -390,20 +390,13 @@ def answer_markdown(answer: Answer) -> str:
 def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Support | None = None) -> Item:
     same = Line(", ".join(source.duplicates[:2]))
     reason = Line(source.reason if source.tier == "related" else f"score {source.score:.2f}")
-    return Item(
-        Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True),
-        Name(" › ".join(heading_path(source.title, source.headings))),
-        marks=(
-            say("same text: {}", same) if source.duplicates else "",
-            source.trust or "",
-            "" if text else reason,
-            say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else "",
-        ),
-        warning=_warning(source),
-        label=f"[{source.number}]",
-        bullet="",
-        quote=Quote(text, sys.maxsize, terms=terms) if text else None,
-    )
+    ref = Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True)
+    title, label = Name(" › ".join(heading_path(source.title, source.headings))), f"[{source.number}]"
+    cited = say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else ""
+    copies = say("same text: {}", same) if source.duplicates else ""
+    marks, quote = (copies, source.trust or "", "" if text else reason, cited), Quote(text, sys.maxsize, terms=terms)
+    warning = _warning(source)
+    return Item(ref, title, marks=marks, warning=warning, label=label, bullet="", quote=quote if text else None)
 
 
 def _writer(answer: Answer) -> Text:

@@ -119,23 +119,16 @@ def list_bases(hub: Hub) -> KnownBases:
     for found in everywhere.bases:
         base, names = found.base, (found.base.id, *found.base.names)
         listed |= {*names}
-        bases.append(
-            KnownBase(
-                id=base.id,
-                path=base.path,
-                engine=base.place if base.engine else None,
-                active=not active.isdisjoint(names),
-                places=tuple(dict.fromkeys(place for name in names for place in places_of(settings, name))),
-                **{field: getattr(base, field) for field in _OF_BASE},
-                **{field: getattr(found, field) for field in _OF_STATUS},
-            )
-        )
+        places = tuple(dict.fromkeys(place for name in names for place in places_of(settings, name)))
+        told = {name: getattr(base, name) for name in _OF_BASE} | {name: getattr(found, name) for name in _OF_STATUS}
+        engine, here = base.place if base.engine else None, not active.isdisjoint(names)
+        bases.append(KnownBase(engine=engine, active=here, places=places, **told))
     problems = {problem.subject: problem.message for problem in everywhere.problems}
     for name, entry in settings.entries().items():
         if name not in listed:
-            folder, places, problem = folder_in(hub, name, entry), places_of(settings, name), problems.get(name)
-            here = {"active": False, "places": places, "problem": problem}
-            bases.append(KnownBase(id=name, path=folder, engine=entry.engine, origin="config", **here))
+            more = {"places": places_of(settings, name), "problem": problems.get(name), "active": False}
+            folder = folder_in(hub, name, entry)
+            bases.append(KnownBase(id=name, path=folder, engine=entry.engine, origin="config", **more))
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
 
 
@@ -148,7 +141,7 @@ def show_base(hub: Hub, name: str) -> KnownBase:
     raise unknown_base(name, bases)
 
 
-_OF_BASE = ("origin", "name", "description", "writable", "weight", "include", "exclude", "contexts")
+_OF_BASE = ("id", "path", "origin", "name", "description", "writable", "weight", "include", "exclude", "contexts")
 _OF_STATUS = ("documents", "index", "index_bytes", "synced")
 
 

@@ -192,26 +192,20 @@ class Hooked:
 
 HOOKED: tuple[Hooked, ...] = (
     Hooked(
-        "claude-code",
-        "{claude}/settings.json",
-        tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
+        "claude-code", "{claude}/settings.json", tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
         plugins="{claude}/plugins/installed_plugins.json",
         project=(".claude/settings.json", ".claude/settings.local.json"),
     ),
     Hooked(
-        "codex",
-        "{codex}/hooks.json",
-        tools="Bash|apply_patch|shell|exec_command",
+        "codex", "{codex}/hooks.json", tools="Bash|apply_patch|shell|exec_command",
         hint="Codex runs new hooks only after you review them: type `/hooks` in Codex.",
     ),
     Hooked("copilot-cli", f"{{copilot}}/hooks/{OWN_NAME}", tools="bash|view|edit|create|powershell", own=True),
     Hooked(
-        "gemini-cli",
-        "{home}/.gemini/settings.json",
+        "gemini-cli", "{home}/.gemini/settings.json", unit="ms",
         tools="read_file|read_many_files|replace|write_file|run_shell_command",
-        unit="ms",
     ),
-)
+)  # fmt: skip
 
 
 def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:

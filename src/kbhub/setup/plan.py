@@ -286,17 +286,12 @@ def pastes(names: Sequence[str], argv: Sequence[str], *, remove: bool) -> tuple[
     """Return what to paste into the dialog of JetBrains' AI Assistant, or to delete there, only if it is named."""
     if "jetbrains-ai" not in names:
         return ()
-    entry = {"mcpServers": {SERVER: Shape().entry(tuple(argv))}}
+    server = {"mcpServers": {SERVER: Shape().entry(tuple(argv))}}
     hint = (
         'To search a project from there, set its folder as the working directory, or add "--root" and the folder to '
         "the arguments."
     )
-    return (
-        Paste(
-            subject="jetbrains-ai",
-            title="JetBrains AI Assistant",
-            where="Settings | Tools | AI Assistant | Model Context Protocol (MCP)",
-            entry="" if remove else json.dumps(entry, indent=2, ensure_ascii=False),
-            notes=() if remove else (hint,),
-        ),
-    )
+    where = "Settings | Tools | AI Assistant | Model Context Protocol (MCP)"
+    entry = "" if remove else json.dumps(server, indent=2, ensure_ascii=False)
+    notes = () if remove else (hint,)
+    return (Paste(subject="jetbrains-ai", title="JetBrains AI Assistant", where=where, entry=entry, notes=notes),)

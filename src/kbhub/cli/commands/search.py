@@ -17,13 +17,13 @@ from kbhub.cli.options import (
     Hits,
     Reply,
     bring_in_step,
-    broken_bases,
     command,
     complain_all,
     decoded,
     drawn,
     nothing_active,
     painter,
+    problem_lines,
     within,
 )
 from kbhub.errors import UsageError
@@ -117,7 +117,7 @@ def search(
     complain_all([f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept] if form == "files" else [])
     record(hub, result, asked, took=took)
     flush()
-    broken = [] if bases else broken_bases(hub)
+    broken = [] if bases else problem_lines(hub.missing())
     notes = search_notes(result, asked)
     notes = [*(note for note in notes if note not in broken), *broken]
     if not result.searched and not result.skipped:

@@ -19,7 +19,6 @@ from kbhub.cli.options import (
     Reply,
     Tables,
     bring_in_step,
-    broken_bases,
     command,
     complain_all,
     hub_options,
@@ -210,7 +209,7 @@ def audit(
     most = None if sarif or github or common.format() != "text" else FINDINGS_SHOWN
     shown = report.cut(most if limit is None else limit)
     said = problem_lines(report.fixed.failed) if report.fixed else []
-    said += [] if bases else broken_bases(hub)
+    said += [] if bases else problem_lines(hub.missing())
     said += [] if hub.discovery().bases else nothing_active(hub)
     incomplete = bool(report.skipped) or not report.bases
     code = 1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0

@@ -95,14 +95,11 @@ class PostgresWriter:
         """Return the stored vectors of text hashes: key → int8 vector, or None for "no vector"."""
         if self._empty:
             return {}
-        return dict(
-            self._rows(
-                "SELECT DISTINCT ON (key) key, embedding FROM kbhub.vector_by_key(%s, %s::int8[]) "
-                "WHERE embedding IS NULL OR length(embedding) = %s",
-                list(keys),
-                self._meta.get("dimensions"),
-            )
+        statement = (
+            "SELECT DISTINCT ON (key) key, embedding FROM kbhub.vector_by_key(%s, %s::int8[]) "
+            "WHERE embedding IS NULL OR length(embedding) = %s"
         )
+        return dict(self._rows(statement, list(keys), self._meta.get("dimensions")))
 
     def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
         """Write a document in place of that at its path; a chunk whose key has no int8 vector gets one later."""
