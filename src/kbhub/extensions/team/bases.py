@@ -126,11 +126,8 @@ def _created(server: Server, connection: Connection[Any], name: str) -> int:
 
 def no_base(server: Server, name: str) -> EngineUnavailable:
     """Return the error about a base that does not exist or is hidden; the two look the same."""
-    return EngineUnavailable(
-        server.name,
-        f"there is no base {name!r} that you may read",
-        "`kbhub team publish --status --to URL` lists the bases that you may read.",
-    )
+    remedy = "`kbhub team publish --status --to URL` lists the bases that you may read."
+    return EngineUnavailable(server.name, f"there is no base {name!r} that you may read", remedy)
 
 
 def remove(server: Server, name: str) -> int:

@@ -58,13 +58,8 @@ _CODE = re.compile(r"`([^`]+)`")
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """Return the environment, created on first use."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    files = FileSystemLoader(HERE / "templates")
+    made = Environment(loader=files, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": _ago, "passed_over": passed_over_text}
     texts = {"coded": _coded, "marked": _marked, "passage": _passage, "why": why, "contribution": contribution_of}
     made.filters.update(**sizes, **texts, is_unfinished=is_unfinished, url=partial(quote, safe="/@:"))
