@@ -339,9 +339,13 @@ def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str
 
 def _parts(columns: Sequence[tuple[str, Any, Any, Any]], at: int) -> tuple[SignalPart, ...]:
     """Return what each signal with a value adds to one chunk; a column has its value, its amount and its rank."""
-    found = [(signal, float(values[at]), amounts, ranks) for signal, values, amounts, ranks in columns]
-    known = [one for one in found if not isnan(one[1])]
-    return tuple([SignalPart(name, value, float(most[at]), int(rank[at]) or None) for name, value, most, rank in known])
+    return tuple(
+        [
+            SignalPart(signal, float(values[at]), float(amounts[at]), int(ranks[at]) or None)
+            for signal, values, amounts, ranks in columns
+            if not isnan(values[at])
+        ]
+    )
 
 
 SECOND_LOOK = "second_look"
