@@ -452,7 +452,7 @@ def clients_table() -> str:
     lines = ["| client | `--client` | file | in a project |", "|---|---|---|---|"]
     for client in CLIENTS:
         file = machine.path(client.files[-1]).as_posix()
-        project = f"`{client.project.files[-1]}`" if client.project else ""
+        project = f"`{client.project[-1]}`" if client.project else ""
         lines.append(f"| {client.title} | `{client.name}` | `{file}` | {project} |")
     return "\n".join(lines)
 

@@ -90,7 +90,7 @@ def test_each_clients_project_file_starts_plain_kbhub_and_goes_again(tmp_path, c
     step = carry_out(task)
 
     assert (step.state, step.command[:2]) == ("done", ("kbhub", "serve"))
-    assert step.file == root / client.project.files[-1]
+    assert step.file == root / client.project[-1]
     (task,) = project_tasks([client], machine, ("kbhub", "serve"), root, remove=True)
     assert carry_out(task).state == "done"
     assert "kbhub" not in step.file.read_text()

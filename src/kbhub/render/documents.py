@@ -210,15 +210,15 @@ def audit_report(report: AuditReport) -> Report:
 
     passed = [Line(f"{name}: {passed_over_text(counts)}", ERROR_BYTES) for name, counts in report.passed_over.items()]
     skipped = [Line(f"{skip.base}: {skip.reason}", ERROR_BYTES) for skip in report.skipped]
+
+    def row(finding: AuditFinding) -> Record:
+        changed = {"before": finding.fix.before, "after": finding.fix.after} if finding.fix else {}
+        return {"before": None, "after": None, **changed, "context": finding.message}
+
     notes = [*(Line(note, ERROR_BYTES) for note in report.notes), *skipped, *passed]
     foot = say(_summary(report, len(report.findings), "use `--limit` to see more"))
-    rows, lists = partial(records, "finding", _AUDIT_FIELDS, report.findings, _audit_row), ("findings",)
+    rows, lists = partial(records, "finding", _AUDIT_FIELDS, report.findings, row), ("findings",)
     return Report("", parts, foot, summary, notes=notes, most_notes=MOST_NOTES, data=report, lists=lists, rows=rows)
-
-
-def _audit_row(finding: AuditFinding) -> Record:
-    changed = {"before": finding.fix.before, "after": finding.fix.after} if finding.fix else {}
-    return {"before": None, "after": None, **changed, "context": finding.message}
 
 
 def _summary(report: AuditReport, shown: int, more: str) -> str:

@@ -61,17 +61,6 @@ class Shape:
 
 
 @struct
-class ProjectFile:
-    """Where a client looks for servers in a project."""
-
-    files: tuple[str, ...]
-    """Relative to the project root; the first that exists is used, else the last."""
-    args: tuple[str, ...] = ()
-    shape: Shape | None = None
-    """The shape of an entry, if different from the user's file."""
-
-
-@struct
 class Client:
     """An MCP client. Paths start with a placeholder from `machine.folders`."""
 
@@ -89,7 +78,12 @@ class Client:
     """Programs on PATH that show that the client is installed."""
     signs: tuple[str, ...] = ()
     """Folders that show the same."""
-    project: ProjectFile | None = None
+    project: tuple[str, ...] = ()
+    """Files in a project, relative to its root; the first that exists is used, else the last."""
+    project_args: tuple[str, ...] = ()
+    """Further arguments of `kbhub serve` there."""
+    project_shape: Shape | None = None
+    """The shape of an entry there, if it is another."""
     skills: str = ""
     subagent: str = ""
     later_keys: tuple[str, ...] = ()
@@ -119,7 +113,7 @@ _IN_FOLDER = ("--root", "${workspaceFolder}")
 CLIENTS: tuple[Client, ...] = (
     Client(
         "claude-code", "Claude Code", ("{claude_file}/.claude.json",), shape=_CLAUDE, programs=("claude",),
-        signs=("{claude}",), project=ProjectFile((".mcp.json",), shape=_BOTH), skills="{claude}/skills",
+        signs=("{claude}",), project=(".mcp.json",), project_shape=_BOTH, skills="{claude}/skills",
         subagent="{claude}/agents/kbhub-researcher.md",
     ),
     Client(
@@ -128,31 +122,30 @@ CLIENTS: tuple[Client, ...] = (
     ),
     Client(
         "codex", "Codex", ("{codex}/config.toml",), keys=("mcp_servers",), form="toml", programs=("codex",),
-        signs=("{codex}",), project=ProjectFile((".codex/config.toml",)), skills="{home}/.agents/skills",
+        signs=("{codex}",), project=(".codex/config.toml",), skills="{home}/.agents/skills",
         subagent="{codex}/agents/kbhub-researcher.toml",
     ),
     Client(
         "copilot-cli", "Copilot CLI", ("{copilot}/mcp-config.json",), shape=_COPILOT, programs=("copilot",),
-        signs=("{copilot}",), project=ProjectFile((".mcp.json",), shape=_BOTH), skills="{copilot}/skills",
+        signs=("{copilot}",), project=(".mcp.json",), project_shape=_BOTH, skills="{copilot}/skills",
         subagent="{copilot}/agents/kbhub-researcher.agent.md",
     ),
     Client(
         "vscode", "VS Code", ("{user}/Code/User/mcp.json",), keys=("servers",), shape=_STDIO, programs=("code",),
-        signs=("{user}/Code/User",), project=ProjectFile((".vscode/mcp.json",), _IN_FOLDER),
+        signs=("{user}/Code/User",), project=(".vscode/mcp.json",), project_args=_IN_FOLDER,
     ),
     Client(
         "vscode-insiders", "VS Code Insiders", ("{user}/Code - Insiders/User/mcp.json",), keys=("servers",),
         shape=_STDIO, programs=("code-insiders",), signs=("{user}/Code - Insiders/User",),
-        project=ProjectFile((".vscode/mcp.json",), _IN_FOLDER),
+        project=(".vscode/mcp.json",), project_args=_IN_FOLDER,
     ),
     Client(
         "cursor", "Cursor", ("{home}/.cursor/mcp.json",), programs=("cursor", "cursor-agent"),
-        signs=("{home}/.cursor",), project=ProjectFile((".cursor/mcp.json",)),
-        subagent="{home}/.cursor/agents/kbhub-researcher.md",
+        signs=("{home}/.cursor",), project=(".cursor/mcp.json",), subagent="{home}/.cursor/agents/kbhub-researcher.md",
     ),
     Client(
         "gemini-cli", "Gemini CLI", ("{home}/.gemini/settings.json",), programs=("gemini",),
-        project=ProjectFile((".gemini/settings.json",)),
+        project=(".gemini/settings.json",),
         caveat="In a folder that it does not trust, Gemini CLI lists the server as disabled; `/permissions` there "
         "trusts the folder.",
         skills="{home}/.agents/skills", subagent="{home}/.gemini/agents/kbhub-researcher.md",
@@ -164,17 +157,17 @@ CLIENTS: tuple[Client, ...] = (
     ),
     Client(
         "opencode", "opencode", ("{xdg}/opencode/opencode.jsonc", "{xdg}/opencode/opencode.json"), keys=("mcp",),
-        shape=_OPENCODE, programs=("opencode",), signs=("{xdg}/opencode",),
-        project=ProjectFile(("opencode.jsonc", "opencode.json")), skills="{home}/.agents/skills",
-        subagent="{xdg}/opencode/agents/kbhub-researcher.md", later_keys=("mcp", "servers"),
+        shape=_OPENCODE, programs=("opencode",), signs=("{xdg}/opencode",), project=("opencode.jsonc", "opencode.json"),
+        skills="{home}/.agents/skills", subagent="{xdg}/opencode/agents/kbhub-researcher.md",
+        later_keys=("mcp", "servers"),
     ),
     Client(
         "zed", "Zed", ("{xdg}/zed/settings.json",), keys=("context_servers",), windows=("{user}/Zed/settings.json",),
-        shape=_WITH_ENV, programs=("zed", "zeditor"), project=ProjectFile((".zed/settings.json",)),
+        shape=_WITH_ENV, programs=("zed", "zeditor"), project=(".zed/settings.json",),
     ),
     Client(
         "devin", "Devin Desktop", ("{xdg}/devin/mcp_config.json",), windows=("{user}/devin/mcp_config.json",),
-        programs=("devin",), project=ProjectFile((".devin/mcp_config.json",)),
+        programs=("devin",), project=(".devin/mcp_config.json",),
     ),
     Client(
         "windsurf", "Windsurf", ("{home}/.codeium/windsurf/mcp_config.json",), programs=("windsurf",),
@@ -186,7 +179,7 @@ CLIENTS: tuple[Client, ...] = (
     ),
     Client(
         "kiro", "Kiro", ("{home}/.kiro/settings/mcp.json",), programs=("kiro", "kiro-cli"), signs=("{home}/.kiro",),
-        project=ProjectFile((".kiro/settings/mcp.json",)),
+        project=(".kiro/settings/mcp.json",),
     ),
     Client("amp", "Amp", ("{xdg}/amp/settings.json",), keys=("amp.mcpServers",), programs=("amp",)),
     Client(
@@ -196,42 +189,40 @@ CLIENTS: tuple[Client, ...] = (
     Client("lm-studio", "LM Studio", ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",)),
     Client(
         "qwen-code", "Qwen Code", ("{qwen}/settings.json",), programs=("qwen",), signs=("{qwen}",),
-        project=ProjectFile((".qwen/settings.json",)), skills="{home}/.agents/skills",
+        project=(".qwen/settings.json",), skills="{home}/.agents/skills",
     ),
     Client(
         "crush", "Crush", ("{crush}/crush.json",), keys=("mcp",), shape=_STDIO, programs=("crush",), signs=("{crush}",),
-        project=ProjectFile((".crush.json", "crush.json")), skills="{home}/.agents/skills",
+        project=(".crush.json", "crush.json"), skills="{home}/.agents/skills",
     ),
     Client(
         "kilo-code", "Kilo Code", ("{xdg}/kilo/kilo.json", "{xdg}/kilo/kilo.jsonc"), keys=("mcp",), shape=_OPENCODE,
         programs=("kilo", "kilocode"), signs=("{xdg}/kilo",),
-        project=ProjectFile(("kilo.json", "kilo.jsonc", ".kilo/kilo.json", ".kilo/kilo.jsonc")),
-        skills="{home}/.agents/skills",
+        project=("kilo.json", "kilo.jsonc", ".kilo/kilo.json", ".kilo/kilo.jsonc"), skills="{home}/.agents/skills",
     ),
     Client(
         "continue", "Continue", ("{continue}/mcpServers/kbhub.json",), signs=("{continue}",),
-        project=ProjectFile((".continue/mcpServers/kbhub.json",)),
+        project=(".continue/mcpServers/kbhub.json",),
         hint="The extension reads this file; `cn`, the command line, reads only config.yaml.",
     ),
     Client(
         "roo-code", "Roo Code",
         ("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
-        signs=("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline",), project=ProjectFile((".roo/mcp.json",)),
+        signs=("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline",), project=(".roo/mcp.json",),
         skills="{home}/.roo/skills",
     ),
     Client(
         "junie", "Junie", ("{home}/.junie/mcp/mcp.json",), programs=("junie",), signs=("{home}/.junie",),
-        project=ProjectFile((".junie/mcp/mcp.json",)), skills="{home}/.junie/skills",
+        project=(".junie/mcp/mcp.json",), skills="{home}/.junie/skills",
     ),
     Client(
         "warp", "Warp", ("{home}/.warp/.mcp.json",), programs=("warp-terminal",),
-        signs=("{home}/.warp", "{xdg}/warp-terminal"), project=ProjectFile((".warp/.mcp.json",)),
-        skills="{home}/.agents/skills",
+        signs=("{home}/.warp", "{xdg}/warp-terminal"), project=(".warp/.mcp.json",), skills="{home}/.agents/skills",
         hint="Warp starts its servers with the app, not in a project: this one searches your own bases.",
     ),
     Client(
         "factory", "Factory Droid", ("{home}/.factory/mcp.json",), shape=_FACTORY, programs=("droid",),
-        signs=("{home}/.factory",), project=ProjectFile((".factory/mcp.json",)), skills="{home}/.factory/skills",
+        signs=("{home}/.factory",), project=(".factory/mcp.json",), skills="{home}/.factory/skills",
     ),
 )  # fmt: skip
 """In display order."""

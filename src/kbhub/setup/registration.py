@@ -74,9 +74,9 @@ class Target:
 
 def _file_of(client: Client, machine: Machine, root: Path | None) -> Path:
     """Return the user's file of a client or, with the root of a project, its file there, if it has one."""
-    if root is None or client.project is None:
+    if root is None or not client.project:
         return machine.file(client)
-    paths = [root / name for name in client.project.files]
+    paths = [root / name for name in client.project]
     return next((path for path in paths if path.is_file()), paths[-1])
 
 
@@ -169,7 +169,7 @@ def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[st
     return tuple(
         f"{client.title} has no project file; `kbhub setup --client {client.name}{' --remove' * remove}` {effect}."
         for client in clients
-        if client.project is None
+        if not client.project
     )
 
 
@@ -194,11 +194,11 @@ def _planned(
 ) -> PlannedStep:
     """Plan a change of the file of some clients; a file that cannot be parsed gives a failed step."""
     client, title = clients[0], ", ".join(client.title for client in clients)
-    file, project = _file_of(client, machine, root), client.project if root else None
+    file, extra = _file_of(client, machine, root), client.project_args if root else ()
     step = Step(subject=client.name, title=title, action="remove" if remove else "register", file=file)
     try:
-        keys, shape = _keys(client, file, machine), (project and project.shape) or client.shape
-        target = Target(client, file, keys, shape, (*argv, *(project.args if project else ())))
+        keys, shape = _keys(client, file, machine), (root and client.project_shape) or client.shape
+        target = Target(client, file, keys, shape, (*argv, *extra))
         entry = registered(decode(content_of(file, MAX_BYTES), file), target)
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
