@@ -57,7 +57,6 @@ class Rule:
     source: str
     """The file or setting that the pattern is from."""
     text: str
-    """The pattern as written."""
     regex: re.Pattern[str]
     negated: bool
     directories: bool

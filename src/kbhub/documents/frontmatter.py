@@ -135,7 +135,10 @@ def _from_node(node: Node | None, closing: int) -> FrontMatter:
         if name == "title" and isinstance(value, ScalarNode) and value.tag != _NULL:
             title = " ".join(_printable(value.value).split())
         elif name in ("tags", "tag"):
-            tags.extend(tag for text in _scalars(value) for tag in _split_tags(text))
+            for text in _scalars(value):
+                # `a, b`, `#a #b` and `#a b` are two, `machine learning` is one.
+                parts = text.split(",") if "," in text else text.split() if "#" in text else [text]
+                tags.extend(" ".join(part.strip().strip("'\"").lstrip("#").split()) for part in parts)
         elif name in ("aliases", "alias"):
             texts = list(_scalars(value))
             aliases.extend(texts[0].split(",") if isinstance(value, ScalarNode) and texts else texts)
@@ -159,12 +162,6 @@ def _scalars(node: Node) -> Iterator[str]:
             yield from _scalars(child)
 
 
-def _split_tags(text: str) -> list[str]:
-    """Split a string into tags: `a, b`, `#a #b` and `#a b` are two, `machine learning` is one."""
-    parts = text.split(",") if "," in text else text.split() if "#" in text else [text]
-    return [" ".join(part.strip().strip("'\"").lstrip("#").split()) for part in parts]
-
-
 def _value(node: Node, constructor: Any) -> Any:
     """Return a JSON-safe value; depth is bounded by `MAX_DEPTH`."""
     if isinstance(node, MappingNode):
@@ -176,12 +173,9 @@ def _value(node: Node, constructor: Any) -> Any:
     if node.tag not in yaml.constructor.SafeConstructor.yaml_constructors:
         return _printable(node.value)
     try:
-        return _json_safe(constructor.construct_object(node))
+        value: object = constructor.construct_object(node)
     except _BAD_SCALAR:
         return _printable(node.value)
-
-
-def _json_safe(value: object) -> Any:
     if isinstance(value, str):
         return _printable(value)
     if value is None or isinstance(value, bool):

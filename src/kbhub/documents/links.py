@@ -23,8 +23,6 @@ MAX_LINK_TEXT = 200
 
 # At least two letters: one is the drive of a Windows path.
 EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-"""Prefix of an external destination."""
-
 EXTERNAL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
 """Prefix of an external name in double brackets."""
 

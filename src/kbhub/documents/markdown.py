@@ -63,7 +63,6 @@ MAX_VALUES = 200
 """Fields of metadata that are read; real documents have a dozen."""
 
 VALUE_CHARACTERS = 2000
-"""Characters of one value of metadata."""
 
 _SEPARATORS = re.compile(r"[,;]")
 
@@ -463,8 +462,14 @@ def scan_markdown(lines: Sequence[str], front: FrontMatter, *, inline: bool = Fa
 def outlined(
     path: str, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: Iterable[str | None]
 ) -> Document:
-    """Build a document of its lines, its front matter and the structure of its text."""
-    title = front.title or outline.title or heading_title(outline.headings) or file_title(PurePosixPath(path))
+    """Build a document of its lines, its front matter and the structure of its text.
+
+    Without a title of its own, it has the first heading of level 1, else the first, else the name of the file.
+    """
+    texts = [heading.text for heading in outline.headings if heading.text]
+    tops = [heading.text for heading in outline.headings if heading.text and heading.level == 1]
+    first = "" if len(tops) > 1 and tops[0].casefold() in PART_NAMES else (tops or texts or [""])[0]
+    title = front.title or outline.title or first or file_title(PurePosixPath(path))
     return Document(
         path=path,
         title=title[:MAX_HEADING_CHARS],
@@ -502,12 +507,3 @@ def inline_tags_of(text: str) -> tuple[InlineTag, ...]:
 def _hidden(front: FrontMatter, blocks: Outline) -> list[tuple[int, int]]:
     """Return the line spans without links."""
     return [*blocks.fences, *blocks.raw, *([(1, front.body)] if front.body else [])]
-
-
-def heading_title(headings: Sequence[Heading]) -> str:
-    """Return the first level-1 heading, else the first; "" if the first of several at level 1 names a section."""
-    texts = [heading.text for heading in headings if heading.text]
-    tops = [heading.text for heading in headings if heading.text and heading.level == 1]
-    if len(tops) > 1 and tops[0].casefold() in PART_NAMES:
-        return ""
-    return (tops or texts or [""])[0]

@@ -35,7 +35,6 @@ class Secret:
     kind: str
     """Its name in messages: `GitHub token`."""
     start: int
-    """First character in the text."""
     end: int
     """The character after its last."""
 

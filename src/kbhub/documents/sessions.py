@@ -51,7 +51,6 @@ LINE_BYTES = 16 << 20
 """Bytes of the longest record that is read; longer ones (a picture, a build log) are skipped to bound memory."""
 
 TITLE_CHARACTERS = 100
-"""Longest title derived from the first message, in characters."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？]|\n")
 
@@ -80,7 +79,6 @@ class ToolCall:
 
     name: str
     command: str = ""
-    """The command that it runs, if it runs one."""
     refs: str = ""
     """What it reads, if it is a call of `read`."""
     worked: bool = False

@@ -113,7 +113,9 @@ class _Scan:
 
     def _heading(self, style: tuple[str, bool], title: str, index: int) -> None:
         level = self.styles.setdefault(style, len(self.styles) + 1)
-        self.outline.add_heading(level, plain_title(title), index + 1)
+        # Without the markup of roles, code, emphasis and links.
+        text = _MARKUP.sub(lambda match: match[1] or match[2] or match[3], title).replace("\\", "")
+        self.outline.add_heading(level, text, index + 1)
         # Fields after a second heading are a list like any other.
         self.in_head = self.in_head and len(self.outline.headings) < 2
 
@@ -225,11 +227,6 @@ class _Scan:
             self.outline.add_link(target, fragment, text, line)
 
 
-def plain_title(text: str) -> str:
-    """Return a title without the markup of roles, code, emphasis and links."""
-    return _MARKUP.sub(lambda match: match[1] or match[2] or match[3], text).replace("\\", "")
-
-
 def width_of(text: str) -> int:
     """Return the columns of a text, in which wide characters count double."""
     if text.isascii():
@@ -311,7 +308,9 @@ def _in_sequence(
     """Return the numbered headings if they count up and have text between them; a list has none."""
     kept: list[tuple[int, tuple[int, ...], str]] = []
     for entry in numbered:
-        if entry[1] in _following(kept[-1][1] if kept else ()):
+        last = kept[-1][1] if kept else ()
+        following = {(*last[:depth], last[depth] + 1) for depth in range(len(last))} | {(*last, 1), (*last, 0)}
+        if entry[1] in following or (not last and entry[1] in ((1, 1), (1, 0))):
             kept.append(entry)
     if len(kept) < 2:
         return []
@@ -323,11 +322,3 @@ def _in_sequence(
         for entry, end in zip(kept, ends, strict=True)
     )
     return kept if 2 * with_text >= len(kept) else []
-
-
-def _following(numbers: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """Return the numbers that may come after others; those of a first heading if there are none."""
-    if not numbers:
-        return {(1,), (0,), (1, 1), (1, 0)}
-    next_ones = {(*numbers[:depth], numbers[depth] + 1) for depth in range(len(numbers))}
-    return next_ones | {(*numbers, 1), (*numbers, 0)}

@@ -41,7 +41,6 @@ class Limits:
     """How much of the files of a base is read."""
 
     file_bytes: int
-    """Bytes of the longest file."""
     files: int
     """Files of one base; the rest is left out."""
     kind_bytes: Mapping[Kind, int] = field(default_factory=dict)
@@ -246,7 +245,6 @@ MAX_TIME_NS = 2**63 - 1
 """Later times, after the year 2262, are clamped to this: SQLite has no larger integers."""
 
 MAX_SKIPPED = 200
-"""Most entries of `Scan.skipped`."""
 
 
 @struct(frozen=False)

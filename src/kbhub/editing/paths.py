@@ -46,7 +46,6 @@ PATH_BYTES = 1024
 """Limit of a path in a base: PATH_MAX of macOS, the smallest of all systems."""
 
 MEMORIES_ONLY = "it is a memory; use `remember` and `forget` for memories"
-"""Why documents cannot be written among memories."""
 
 _DOCID = re.compile(r"#[0-9a-fA-F]{4,16}")
 # Windows opens the device whatever follows the first dot (Microsoft, "Naming Files, Paths, and Namespaces").
@@ -392,21 +391,14 @@ def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Co
     content = folder.read(place.name)
     if not content.status.st_mode & 0o222:
         raise WriteRefused(place.ref, "its file is read-only; make it writable first")
-    if based_on is not None and not hash_of(content.data).startswith(wanted_hash(based_on)):
+    wanted = None if based_on is None else based_on.strip().lower().removeprefix("sha256:")
+    if wanted is not None and not _HASH.fullmatch(wanted):
+        digits = f"{LEAST_DIGITS} to 64 of its hex digits"
+        raise UsageError(f"{based_on!r} is not a hash of a document; use the one from `read`, {digits}.")
+    if based_on is not None and wanted is not None and not hash_of(content.data).startswith(wanted):
         lines = content.data.count(b"\n") + (not content.data.endswith(b"\n"))
         raise DocumentChanged(place.ref, based_on, references.short_hash(hash_of(content.data)), f"{lines} lines")
     return content
-
-
-def wanted_hash(based_on: str) -> str:
-    """Normalise a hash for comparison; raise `UsageError` if it is none, or too short."""
-    text = based_on.strip().lower().removeprefix("sha256:")
-    if not _HASH.fullmatch(text):
-        raise UsageError(
-            f"{based_on!r} is not a hash of a document; use the one from `read`, {LEAST_DIGITS} to 64 of its hex "
-            "digits."
-        )
-    return text
 
 
 def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:

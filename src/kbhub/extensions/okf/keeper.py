@@ -377,8 +377,20 @@ class Sentence:
 def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
     """Find sentences that a newer page has with other numbers or days, unless one of the two pages links the other."""
     said: dict[frozenset[str], list[Sentence]] = defaultdict(list)
-    for words, sentence in _sentences(run, material):
-        said[words].append(sentence)
+    """The sentences with values of pages that are not superseded, by their other words."""
+    pages = material.written()
+    with material.hub.index(material.base).snapshot() as index:
+        ended, _ = outdated(index, [*pages.values()], run.hub.options.clock())
+        valid = [page for page, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
+        for page, whole in texts(index, valid):
+            lines = whole.split("\n")
+            body = read_front_matter(lines).body
+            for unit in filter(None, map(plain, units("\n".join(lines[body:]), body + 1, whole_lists=False))):
+                claim = _ASIDE.sub(" ", unit.text)
+                values = tuple(one.casefold().rstrip(".,:s") for one in _VALUE.findall(claim))
+                words = frozenset(Statement(_VALUE.sub(" ", claim)).words) if values and unit.kind != "block" else ()
+                if words and len(words) >= FEWEST_WORDS - claim.rstrip().endswith("."):
+                    said[frozenset(words)].append(Sentence(page, unit.line, unit.text, values))
     linked = {frozenset((link.path, link.goal[1])) for link in material.links if link.goal}
     since = {page: _moment(material, page) for page in {one.page for some in said.values() for one in some}}
     for some in said.values():
@@ -391,24 +403,6 @@ def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
                 ref, text = material.ref(new.page), one_line(new.text, TITLE_BYTES)
                 message = f"The newer {ref!r} says on line {new.line}: {text!r}."
                 yield Found(material, old.page, message, _OTHERWISE, old.line, others=(ref,))
-
-
-def _sentences(run: AuditRun, material: Material) -> Iterator[tuple[frozenset[str], Sentence]]:
-    """Yield the sentences with values of pages that are not superseded, with their other words."""
-    pages = material.written()
-    with material.hub.index(material.base).snapshot() as index:
-        ended, _ = outdated(index, [*pages.values()], run.hub.options.clock())
-        valid = [page for page, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
-        for page, text in texts(index, valid):
-            lines = text.split("\n")
-            body = read_front_matter(lines).body
-            for unit in filter(None, map(plain, units("\n".join(lines[body:]), body + 1, whole_lists=False))):
-                claim = _ASIDE.sub(" ", unit.text)
-                values = tuple(one.casefold().rstrip(".,:s") for one in _VALUE.findall(claim))
-                if values and unit.kind != "block":
-                    words = frozenset(Statement(_VALUE.sub(" ", claim)).words)
-                    if len(words) >= FEWEST_WORDS - claim.rstrip().endswith("."):
-                        yield words, Sentence(page, unit.line, unit.text, values)
 
 
 def _moment(material: Material, path: str) -> float:

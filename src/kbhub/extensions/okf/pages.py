@@ -26,20 +26,8 @@ from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, f
 from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
-from kbhub.extensions.okf.bundles import (
-    INDEX,
-    LOG,
-    SOURCES,
-    SOURCES_KEY,
-    VERSION_KEY,
-    declared,
-    hash_of,
-    id_of,
-    is_bundle,
-    is_reserved,
-    path_in,
-    sources_of,
-)
+from kbhub.extensions.okf import bundles
+from kbhub.extensions.okf.bundles import INDEX, LOG, SOURCES, SOURCES_KEY, VERSION_KEY
 from kbhub.hub import Hub
 from kbhub.index.catalogue import front_matter_of, texts
 from kbhub.index.references import short_hash
@@ -146,18 +134,15 @@ def _of_event(event: Any, *, moment: bool) -> str:
     at = event.get("at")
     if at is None:
         return "does not say when (`at`)" if moment else ""
-    return "" if _is_moment(at) else f"has {at!r} as `at`, which is no date with a time"
+    with suppress(ValueError, TypeError):
+        if datetime.fromisoformat(at) and not _DAY.fullmatch(at):
+            return ""
+    return f"has {at!r} as `at`, which is no date with a time"
 
 
 def _is_day(value: Any) -> bool:
     with suppress(ValueError):
         return isinstance(value, str) and bool(_DAY.fullmatch(value) and date.fromisoformat(value))
-    return False
-
-
-def _is_moment(value: Any) -> bool:
-    with suppress(ValueError, TypeError):
-        return bool(datetime.fromisoformat(value)) and not _DAY.fullmatch(value)
     return False
 
 
@@ -199,7 +184,7 @@ def uncited(text: str) -> Iterator[Fault]:
     """
     lines = [line.rstrip("\r") for line in text.split("\n")]
     front = read_front_matter(lines)
-    named = [one for one in sources_of(front.values) if one.get("id")]
+    named = [one for one in bundles.sources_of(front.values) if one.get("id")]
     marks = [f"[^{one['id']}]" for one in named]
     blocks = scan_blocks(lines, front.body, front.closing)
     headings = ((one.line, heading_end(lines, one.line - 1)) for one in blocks.headings)
@@ -231,13 +216,13 @@ def CHECK(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 -
     """Find pages that do not follow the format: in bundles, and in every base that is asked for it by name."""
     index, only = material.hub.index(material.base), run.selected == {"okf"}
     with index.snapshot():
-        if not (is_bundle(index) or (only and run.named)):
+        if not (bundles.is_bundle(index) or (only and run.named)):
             if only:
                 why = f"its {INDEX} does not declare `{VERSION_KEY}`; name the base to check it nevertheless."
                 run.notes.append(f"{material.base.id}: not checked, because {why}")
             return
         paths = [path for path in material.documents if path.endswith(".md")]
-        folders = {folder for path in paths if not is_reserved(path) for folder in PurePosixPath(path).parents}
+        folders = {folder for path in paths if not bundles.is_reserved(path) for folder in PurePosixPath(path).parents}
         for path, text in texts(index, paths):
             for fault in faults(path, text, lists=PurePosixPath(path).parent in folders):
                 yield Found(material, path, fault.message, fault.remedy, fault.line, severity=fault.severity)
@@ -252,15 +237,15 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>])")
 
 
 def _is_page(place: Location) -> bool:
-    return place.name.endswith(".md") and not is_reserved(place.path) and declared(place.base)
+    return place.name.endswith(".md") and not bundles.is_reserved(place.path) and bundles.declared(place.base)
 
 
 def _values(
     hub: Hub, place: Location, old: Text | None, new: Text, given: Mapping[str, Any], client: str | None, body: bool
 ) -> Mapping[str, Any] | None:
     front = new.front
-    listed = sources_of({**front.values, **given}) if place.name.endswith(".md") else []
-    made = any({"id", "hash"} <= one.keys() or path_in(place.base, one).startswith(SOURCES) for one in listed)
+    listed = bundles.sources_of({**front.values, **given}) if place.name.endswith(".md") else []
+    made = any({"id", "hash"} <= one.keys() or bundles.path_in(place.base, one).startswith(SOURCES) for one in listed)
     if front.problem or not (made or _is_page(place)):
         return None
     values: dict[str, Any] = {}
@@ -282,15 +267,15 @@ def _source(hub: Hub, place: Location, source: Any) -> Any:
     entry = {"resource": source} if isinstance(source, str) else source
     if not isinstance(entry, dict) or not isinstance(name := entry.get("resource"), str) or EXTERNAL.match(name):
         return entry
-    path = path_in(place.base, entry)
+    path = bundles.path_in(place.base, entry)
     kept = path.startswith(SOURCES)
     ref = f"{place.base.id}@{path}" if name.startswith("/") else name
     with suppress(KbhubError, OSError, ValueError):
         # The base need not search what it keeps.
         found = replace(place, path=path) if kept else find_document(hub, ref)
-        if not (digest := hash_of(found.base, found.path)):
+        if not (digest := bundles.hash_of(found.base, found.path)):
             return entry
-        entry = {"id": id_of(path), **entry} if kept else entry
+        entry = {"id": bundles.id_of(path), **entry} if kept else entry
         resource = f"/{found.path}" if found.base.id == place.base.id else found.ref
         return {**entry, "resource": resource, "hash": entry.get("hash", short_hash(digest))}
     return entry
