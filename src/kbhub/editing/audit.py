@@ -99,16 +99,12 @@ def audit(
             if error.base in chosen:
                 skipped.append(Skipped(base=error.base, reason=str(error)))
     order = {name: number for number, name in enumerate(bases)}
-    findings.sort(
-        key=lambda finding: (
-            SEVERITIES.index(finding.severity),
-            order[finding.base],
-            finding.path,
-            finding.line or 0,
-            finding.check,
-        )
-    )
+    findings.sort(key=lambda one: (SEVERITIES.index(one.severity), order[one.base], one.path, one.line or 0, one.check))
     writable = {name for name, material in bases.items() if why_not_writable(hub, material.base) is None}
+    if ignored and not named:
+        run.notes.append(f"Not checked (`audit.ignore`): {', '.join(ignored)}.")
+    listed = (material.base for material in audited if "files" in selected)
+    beside = {base.id: counts for base in listed if (counts := passed_over(hub, base))}
     report = AuditReport(
         bases=tuple(material.base.id for material in audited),
         documents=run.documents,
@@ -117,13 +113,8 @@ def audit(
         findings=tuple(findings),
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
-        notes=(
-            *run.notes,
-            *([f"Not checked (`audit.ignore`): {', '.join(ignored)}."] if ignored and not named else []),
-        ),
-        passed_over={material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
-        if "files" in selected
-        else {},
+        notes=tuple(run.notes),
+        passed_over=beside,
         skipped=tuple(skipped),
     )
     return report.cut(limit)
@@ -151,11 +142,9 @@ def _findings(run: AuditRun) -> Iterator[AuditFinding]:
 
 
 def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
-    totals = Counter((finding.check, finding.severity) for finding in findings)
+    of = Counter((finding.check, finding.severity) for finding in findings)
     counts = (
-        CheckCount(
-            check=name, errors=totals[name, "error"], warnings=totals[name, "warning"], infos=totals[name, "info"]
-        )
+        CheckCount(check=name, errors=of[name, "error"], warnings=of[name, "warning"], infos=of[name, "info"])
         for name in CHECKS
     )
     return tuple(count for count in counts if count.total)

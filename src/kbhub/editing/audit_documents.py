@@ -208,9 +208,8 @@ def tags_spelt_differently(run: AuditRun) -> Iterator[Found]:
         if not rows:
             continue
         with material.hub.index(material.base).snapshot() as index:
-            lines = {
-                path: findings.front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows
-            }
+            tagged = ((path, text) for path, _, text in front_matter_of(index, "tag") if path in rows)
+            lines = {path: findings.front_lines(text) for path, text in tagged}
             inline: dict[tuple[str, str], int] = {}
             for path, text in texts(index, list(rows)) if material.base.inline_tags else ():
                 for one in inline_tags_of(text):
@@ -218,9 +217,8 @@ def tags_spelt_differently(run: AuditRun) -> Iterator[Found]:
         for path, tag in ((path, tag) for path, row in rows.items() for tag in row.tags if tag in usual):
             message, remedy = f"The tag {tag!r} is mostly written {usual[tag]!r}.", f"Write {usual[tag]!r}."
             line = findings.line_of(lines.get(path, []), tag) or inline.get((path, tag))
-            yield Found(
-                material, path, message, remedy, line, fix=findings.Fix(what="tag", before=tag, after=usual[tag])
-            )
+            fix = findings.Fix(what="tag", before=tag, after=usual[tag])
+            yield Found(material, path, message, remedy, line, fix=fix)
 
 
 @check("refs", severity="error")

@@ -306,11 +306,10 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
     """Find the only section with this heading or path of headings."""
     bare, headings = text.bare, _headings(text)
     lines = [*(heading.line - 1 for heading in headings), len(bare)]
+    spans = zip(markdown.sections_of(headings, len(bare)), lines, lines[1:], strict=False)
     sections = [
         _Section(heading, names, start, markdown.heading_end(bare, start), min(end, following), end)
-        for (heading, names, end), start, following in zip(
-            markdown.sections_of(headings, len(bare)), lines, lines[1:], strict=False
-        )
+        for (heading, names, end), start, following in spans
     ]
     path = markdown.heading_path(heading)
     matches = [section for section in sections if markdown.is_under(section.names, path)]

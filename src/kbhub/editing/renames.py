@@ -82,10 +82,8 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rew
         for old, made, target in zip(before, after, targets, strict=True)
     ):
         new, replaced, after = text, [], before
-    missed = [
-        line for expected, (_, _, actual, line) in zip(targets, after, strict=True) if expected not in (None, actual)
-    ]
-    return new, (replaced, missed)
+    pairs = zip(targets, after, strict=True)
+    return new, (replaced, [line for wanted, (_, _, actual, line) in pairs if wanted not in (None, actual)])
 
 
 def not_updated(lines: Iterable[int | None]) -> str:

@@ -103,19 +103,14 @@ def restore(hub: Hub, name: str) -> Restored:
     """Restore a deleted document, by its name in the trash or its former ref, to its place; overwrites nothing."""
     trash, names = Trash(hub.data), paths.ref_forms(hub, name)
     entries = trash.documents()
-    matches = (
-        entry for ref in names for entry in entries if ref in (entry.id, entry.ref, f"{entry.base}@{entry.path}")
-    )
+    matches = (one for ref in names for one in entries if ref in (one.id, one.ref, f"{one.base}@{one.path}"))
     entry = next(matches, None)
     if entry is None:
         raise KbhubError(f"No {name!r} in the trash. List the trash with `kbhub doc restore --list`.")
     base = next((base for base in hub.discovery().bases if base.path == entry.base_path), None)
     if base is None:
-        reason = (
-            f"its base {entry.base!r}, the folder {entry.base_path}, is not active here; change to a directory where "
-            "it is"
-        )
-        raise WriteRefused(entry.ref, reason)
+        reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here"
+        raise WriteRefused(entry.ref, f"{reason}; change to a directory where it is")
     place = _former_place(hub, base, entry)
     with writing(hub, base, entry.ref), paths.refusing(entry.ref):
         data = trash.content(entry)

@@ -114,9 +114,8 @@ def _statement(tree: ast.Module, node: ast.AST) -> ast.AST:
     if isinstance(node, ast.stmt | ast.Module):
         return node
     line = node.lineno  # type: ignore[attr-defined]
-    around = (
-        one for one in ast.walk(tree) if isinstance(one, ast.stmt) and one.lineno <= line <= (one.end_lineno or 0)
-    )
+    statements = (one for one in ast.walk(tree) if isinstance(one, ast.stmt))
+    around = (one for one in statements if one.lineno <= line <= (one.end_lineno or 0))
     return min(around, key=lambda one: (one.end_lineno or 0) - one.lineno)
 
 

@@ -265,10 +265,8 @@ class SiteSettings:
 
 def site_settings(base: Base) -> SiteSettings | None:
     """Return the settings of the site that a base is, or is the pages of; None if it is no site."""
-    places = (
-        () if base.engine else [folder / name for folder in (base.path, base.path.parent) for name in SITE_SETTINGS]
-    )
-    for place in places:
+    folders = () if base.engine else (base.path, base.path.parent)
+    for place in (folder / name for folder in folders for name in SITE_SETTINGS):
         if place.is_file() and not place.is_symlink():
             with place.open(encoding="utf-8", errors="replace") as file:
                 text = file.read(SETTINGS_BYTES)

@@ -194,9 +194,8 @@ class Resolver:
         """
         meanings = references.parse_reference(ref)
         reason = self._why_not(meanings)
-        refs = {
-            references.ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)
-        }
+        places = ((base, path) for base in self.bases for path in self._paths(base))
+        refs = {references.ref_of(*place, self.bases): place for place in places}
         target = meanings[-1].target
         below = f"{target.removeprefix('./').rstrip('/')}/"
         if not reason and below != "/" and any(near.startswith(below) for near in refs):
@@ -207,8 +206,8 @@ class Resolver:
             return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
         names: dict[str, list[str]] = {}
         for base in self.bases:
-            for name, places in self._names_of(base).items():
-                names.setdefault(name, []).extend(map(self.ref, places))
+            for name, named in self._names_of(base).items():
+                names.setdefault(name, []).extend(map(self.ref, named))
         # Do not suggest documents that are gone or may no longer be opened.
         near = [
             near

@@ -142,9 +142,8 @@ class _Mail:
     def _text(self, part: Message, kind: str) -> None:
         payload = part.get_payload(decode=True)
         charset = part.get_param("charset", "")
-        text, problem = decode_as(
-            payload if isinstance(payload, bytes) else b"", charset if isinstance(charset, str) else ""
-        )
+        content = payload if isinstance(payload, bytes) else b""
+        text, problem = decode_as(content, charset if isinstance(charset, str) else "")
         text = storable(text)
         text = markdown_of(text) if kind == "text/html" else closed(text.strip("\n"))
         self.blocks += [text] if text.strip() else []

@@ -99,9 +99,8 @@ def _shape(shape: Any) -> Iterator[str]:
     if shape.has_text_frame:
         yield from _paragraphs(shape.text_frame)
     elif getattr(shape, "has_table", False):
-        yield from pipe_table(
-            [[cell_text(cell.text.splitlines()) for cell in row.cells] for row in shape.table.rows] or [[""]]
-        )
+        rows = [[cell_text(cell.text.splitlines()) for cell in row.cells] for row in shape.table.rows]
+        yield from pipe_table(rows or [[""]])
     elif getattr(shape, "has_chart", False) and shape.chart.has_title:
         yield from _paragraphs(shape.chart.chart_title.text_frame)
     else:  # the alternative text of a picture

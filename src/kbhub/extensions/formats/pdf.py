@@ -173,9 +173,8 @@ def _chapters(reader: PdfReader) -> dict[int, tuple[tuple[int, str], ...]]:
     with suppress(Exception):  # a broken table of contents can raise anything, and counts as none
         if not (outline := reader.outline):
             return headings
-        numbers = {
-            getattr(page.indirect_reference, "idnum", None): number for number, page in enumerate(reader.pages, 1)
-        }
+        pages = enumerate(reader.pages, 1)
+        numbers = {getattr(page.indirect_reference, "idnum", None): number for number, page in pages}
         for level, entry in islice(_entries(outline, 1), OUTLINE_ENTRIES):
             number = numbers.get(getattr(entry.page, "idnum", 0))
             if number is not None and (text := _plain(entry.title)):

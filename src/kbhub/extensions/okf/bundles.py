@@ -69,9 +69,8 @@ def hash_of(base: Base, path: str) -> str:
 def sources_of(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the sources in front matter that name something."""
     given = values.get("sources")
-    listed = [
-        {"resource": one} if isinstance(one, str) else one for one in (given if isinstance(given, list) else [given])
-    ]
+    entries = given if isinstance(given, list) else [given]
+    listed = [{"resource": one} if isinstance(one, str) else one for one in entries]
     return [one for one in listed if isinstance(one, Mapping) and isinstance(one.get("resource"), str)]
 
 

@@ -190,9 +190,8 @@ def uncited(text: str) -> Iterator[Fault]:
     headings = ((one.line, heading_end(lines, one.line - 1)) for one in blocks.headings)
     hidden = {at for first, last in (*blocks.fences, *blocks.raw, *headings) for at in range(first, last + 1)}
     start, said = 0, ""
-    for at, line in (
-        enumerate((*lines[front.body :], ""), front.body + 1) if any("hash" in one for one in named) else ()
-    ):
+    checked = (*lines[front.body :], "") if any("hash" in one for one in named) else ()
+    for at, line in enumerate(checked, front.body + 1):
         if line.strip() and at not in hidden and not LINK_DEFINITION.match(line):
             start, said = start or at, said + line
         elif said and not _MARK.sub("", said).rstrip().endswith(":"):  # what announces a list is one with it
