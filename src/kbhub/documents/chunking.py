@@ -49,11 +49,7 @@ DISTANCE_COST = 1.5
 
 
 def size(line: str) -> int:
-    """Return the size of a line in words; 0 if it is blank.
-
-    White space separates words. In scripts without it, two characters of Han or Kana, or four of Thai, Lao, Burmese or
-    Khmer, count as a word. A line has at least one word per 16 characters.
-    """
+    """Return the size of a line in words; 0 if it is blank."""
     words = len(line.split())
     if not line.isascii():
         words += sum(map(len, _HAN_KANA.findall(line))) // HAN_KANA_CHARS
@@ -98,10 +94,7 @@ def _cut_place(text: str) -> int:
 
 
 def chunk_document(document: Document) -> list[Chunk]:
-    """Cut a document into chunks, in line order.
-
-    Every line that is not blank is in exactly one of them, unless it is too long: then it is split across several.
-    """
+    """Cut a document into chunks, in line order; only a line that is too long for one is in several."""
     return _Chunker(document).chunks()
 
 

@@ -32,10 +32,7 @@ enough to find `utf-16` is not in it."""
 
 
 def decode_as(data: bytes, charset: str) -> tuple[str, str | None]:
-    """Decode text in a declared encoding (`""`: none); a byte order mark comes first, UTF-8 if the name is unknown.
-
-    NUL characters and unreadable bytes become U+FFFD, and a message tells of them.
-    """
+    """Decode like `decode` in a declared encoding (`""`: none); a byte order mark is first, UTF-8 for unknown names."""
     if not charset or encoding_of(data)[0]:
         return decode(data)
     try:

@@ -437,10 +437,7 @@ def plain_document(path: str, data: bytes, *problems: str) -> Document:
 
 
 def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
-    """Parse a file of a base, Markdown or not by its suffix; `problems` of the document list what could not be parsed.
-
-    `inline` is whether `#tags` in its text are tags, as `Base.inline_tags` says.
-    """
+    """Parse a file of a base, Markdown or not by its suffix; `inline` is `Base.inline_tags`."""
     if not is_markdown(path):
         return plain_document(path, data)
     lines, problem = decoded_lines(data)
@@ -462,10 +459,7 @@ def scan_markdown(lines: Sequence[str], front: FrontMatter, *, inline: bool = Fa
 def outlined(
     path: str, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: Iterable[str | None]
 ) -> Document:
-    """Build a document of its lines, its front matter and the structure of its text.
-
-    Without a title of its own, it has the first heading of level 1, else the first, else the name of the file.
-    """
+    """Build a document of its lines, its front matter and the structure of its text."""
     texts = [heading.text for heading in outline.headings if heading.text]
     tops = [heading.text for heading in outline.headings if heading.text and heading.level == 1]
     first = "" if len(tops) > 1 and tops[0].casefold() in PART_NAMES else (tops or texts or [""])[0]

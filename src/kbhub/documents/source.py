@@ -37,10 +37,7 @@ log = logging.getLogger(__name__)
 def read_source(
     base: Base, path: str, file: BinaryIO, max_bytes: int, parser: IsolatedParser | None = None
 ) -> tuple[Document, Kind]:
-    """Read a file of a base up to its size limit, a session log line by line; raises only OSError.
-
-    Without a `parser`, a process for this converted file is started.
-    """
+    """Read a file of a base up to its size limit, a session log line by line; raises only OSError."""
     kind = formats.kind_of(base, path)
     if kind == "session":
         return sessions.read_session(path, file, max_bytes), kind
@@ -193,10 +190,7 @@ class IsolatedParser:
             self._process = None
 
     def parse(self, path: str, kind: Kind, data: bytes) -> Document:
-        """Parse a file of a converted kind other than `session`; raises OSError if no process can be started.
-
-        Its `problems` say what could not be read. After `MOST_LATE` files that take too long, none is read.
-        """
+        """Parse a file of a converted kind other than `session`; raises OSError if no process can be started."""
         if len(self._late) >= MOST_LATE:
             return unreadable(path, TOO_LATE.format(self._late[0]))
         for _ in range(TRIES):

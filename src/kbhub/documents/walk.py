@@ -61,10 +61,7 @@ class Limits:
 
 
 def scan(base: Base, limits: Limits) -> Scan:
-    """List the files of a base, in order of path; raises `BaseUnavailable` if it cannot.
-
-    Larger files are skipped and reported; if there are more files, the rest is reported in one entry.
-    """
+    """List the files of a base, in order of path; raises `BaseUnavailable` if it cannot."""
     unordered = Traversal(base, limits).run()
     return replace(unordered, listings=(listing_of(unordered.files),))
 

@@ -242,7 +242,6 @@ class TextChange:
 
     text: Text
     start: int
-    """Index of the first new line."""
     end: int
     """Index after the last new line."""
     lost: tuple[str, ...] = ()

@@ -257,10 +257,7 @@ def unread(hub: Hub, graph: Graph) -> tuple[Skipped, ...]:
 
 
 def graph_of(hub: Hub) -> Graph:
-    """Return the link graph of a hub's active bases, rebuilt only for changed indexes or bases.
-
-    The indexes are not synced.
-    """
+    """Return the link graph of a hub's active bases, rebuilt only for changed indexes or bases; none is synced."""
     held = hub.state(_Held)
     with held.lock:
         discovery = hub.discovery()
@@ -436,10 +433,7 @@ class ResolvedLink(WrittenLink):
 
 
 def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
-    """Return all links of a base and entries of `related`, resolved or with a reason, by document in order.
-
-    The indexes are not synced.
-    """
+    """Return all links of a base and entries of `related`, resolved or with a reason, by document in order."""
     graph = graph_of(hub)
     if base.id not in graph.bases:
         raise next(
@@ -539,11 +533,7 @@ def exists_below(root: Path, place: str) -> bool:
 
 
 def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
-    """Return the document that a ref names, ignoring lines and heading.
-
-    Raises `DocumentNotFound` if there is none, or it is not indexed yet; `AmbiguousReference` if several documents
-    match.
-    """
+    """Return the indexed document that a ref names, else raise `DocumentNotFound`; lines and heading are ignored."""
     ref = ref.encode("utf-8", "replace").decode("utf-8")
     resolver = Resolver(hub)
     with resolver.opened():

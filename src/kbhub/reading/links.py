@@ -175,8 +175,7 @@ class PathTable:
     def at(self, place: str, *, folders: bool = True) -> str | None:
         """Return the document at a path relative to the base, with `/`; case and extension do not matter.
 
-        A trailing `/`, or an empty path, means a folder, which leads to the document that represents it if `folders` is
-        set.
+        A trailing `/`, or an empty path, is a folder, which leads to the document that represents it, with `folders`.
         """
         folder = place.endswith("/") or not place
         place = place.rstrip("/")

@@ -136,8 +136,7 @@ class Resolver:
     def find(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
 
-        A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH, then as the
-        end of a path.
+        It is tried as a path or docid, as a title, as a path of the shell, as BASE/PATH, then as the end of a path.
         """
         references.check_length(ref)
         meanings = references.parse_reference(ref)

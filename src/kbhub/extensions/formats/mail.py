@@ -34,7 +34,6 @@ BOUNDARIES = 20_000
 """Lines that may begin a part; the library takes some 0.1 ms for each."""
 
 PARTS = 1000
-"""Parts of a mail that are looked at."""
 
 _POSTMARK = re.compile(rb"(?:\A|(?<=\n\n))From \S[^\n]*\n")
 _LONG_HEADER = re.compile(rb"^([!-9;-~]{1,100}:[^\n]*(?:\n[ \t][^\n]*)*)", re.MULTILINE)
@@ -44,10 +43,7 @@ _SHOWN = ("from", "to", "cc", "date")
 
 
 def read_mail(path: str, data: bytes) -> Document:
-    """Read a mail: its plain text, else its HTML as Markdown; forwarded messages as sections; names of attachments.
-
-    The title is the subject; sender, recipients and date are front matter.
-    """
+    """Read a mail: its plain text, else its HTML as Markdown; forwarded messages as sections; names of attachments."""
     reading = _Mail()
     try:
         whole = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -98,9 +98,8 @@ class _Container:
 
     name: str
     first: str = ""
-    """Prefix of its first line."""
     rest: str = ""
-    """Prefix of its other lines."""
+    """Prefix of all its lines but the first."""
     begun: bool = False
     """Whether it has any text."""
     number: int = 1

@@ -26,17 +26,13 @@ OUTPUT_CHARACTERS = 2000
 """Characters of one output that are kept: a table or an error; logs of training runs are longer."""
 
 CELL_OUTPUTS = 20
-"""Outputs of one cell that are kept."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
 def read_notebook(path: str, data: bytes) -> Document:
-    """Read a notebook: Markdown cells, code and raw cells as code blocks, the start of their textual outputs.
-
-    A file that is no notebook is kept as plain text, with a problem.
-    """
+    """Read a notebook: Markdown cells, code and raw cells as code blocks, the start of their textual outputs."""
     record, fault = _json(data, "notebook")
     cells = _cells(record)
     if cells is None:
@@ -200,10 +196,7 @@ class _Node:
 
 
 def read_canvas(path: str, data: bytes) -> Document:
-    """Read a canvas: cards from top to bottom, groups as headings, files as wiki links, the connections as a list.
-
-    A file that is no canvas is kept as plain text, with a problem.
-    """
+    """Read a canvas: cards from top to bottom, groups as headings, files as wiki links, the connections as a list."""
     record, fault = _json(data, "canvas")
     records = record.get("nodes", []) if isinstance(record, dict) else None
     if not isinstance(records, list):

@@ -125,8 +125,6 @@ CONTAINER = "META-INF/container.xml"
 PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
 NAME_CHARACTERS = 100
-"""Characters of a missing chapter's name that are shown."""
-
 NCX = "application/x-dtbncx+xml"
 """Media type of the table of contents of EPUB 2, which books of EPUB 3 mostly have, too."""
 
