@@ -171,19 +171,19 @@ def _width(line: str, content: str) -> int:
     return len(blank.expandtabs(TAB_COLUMNS)) if "\t" in blank else len(blank)
 
 
+@struct(frozen=False)
 class _Scanner:
     """State of one pass: open list items and where a paragraph may begin."""
 
-    def __init__(self, lines: Sequence[str], start: int, closing: int) -> None:
-        self.lines = lines
-        self.closing = closing
-        self.floor = start
-        """Index of the first line that can belong to the current paragraph."""
-        self.columns: list[int] = []
-        """Content columns of the open list items, admonitions and tabs, outermost first."""
-        self.blocks = Outline()
-        self.after_code = -1
-        """Index of the line below the last one of indented code."""
+    lines: Sequence[str]
+    floor: int
+    """Index of the first line that can belong to the current paragraph."""
+    closing: int
+    columns: list[int] = field(default_factory=list)
+    """Content columns of the open list items, admonitions and tabs, outermost first."""
+    blocks: Outline = field(default_factory=Outline)
+    after_code: int = -1
+    """Index of the line below the last one of indented code."""
 
     def visit(self, index: int, line: str, content: str, after_blank: bool) -> int:
         """Record the block that starts at a line, if any, and return the index of the next line to visit."""

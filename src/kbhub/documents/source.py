@@ -102,6 +102,7 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
     lines = tuple(map(_text, values["lines"]))
     if not formats.is_converted(kind):
         return parse_text(path, "\n".join((*lines, "")).encode("utf-8", "replace"), inline=inline)
+    headings = [Heading(_whole(one["level"]), _text(one["text"]), _whole(one["line"])) for one in values["headings"]]
     document = Document(
         path=path,
         title=_text(values["title"]),
@@ -110,10 +111,7 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
         front_matter=dict(_value(values["frontMatter"])),
         tags=tuple(map(_text, values["tags"])),
         aliases=tuple(map(_text, values["aliases"])),
-        headings=tuple(
-            Heading(_whole(heading["level"]), _text(heading["text"]), _whole(heading["line"]))
-            for heading in values["headings"]
-        ),
+        headings=tuple(headings),
         problems=tuple(map(_text, values["problems"])),
     )
     return document if kind in formats.KINDS_OF_PARTS else structured(document)

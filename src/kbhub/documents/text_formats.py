@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import field
 
 from kbhub.documents.markdown import Outline
 from kbhub.documents.markup import Visible, block_end, indent_of
+from kbhub.values import struct
 
 LEAST_UNDERLINE = 4
 """Characters of an underline that may be shorter than its title, as in docutils."""
 
 LONGEST_ENTRY = 1000
-"""Characters of an entry in a table of contents."""
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*$")
 _NO_TITLE = re.compile(
@@ -49,20 +50,20 @@ def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
     return scan.outline
 
 
+@struct(frozen=False)
 class _Scan:
     """State of one pass."""
 
-    def __init__(self, lines: Sequence[str], suffix: str) -> None:
-        self.lines = lines
-        self.suffix = suffix
-        self.outline = Outline()
-        self.after_blank = True
-        self.in_head = True
-        """Whether only headings, fields and comments came so far, so that fields are metadata."""
-        self.styles: dict[tuple[str, bool], int] = {}
-        """Adornment, and whether it is above too → level."""
-        self.open_simple = False
-        """Whether a simple table without an end was found, so that there is none further on."""
+    lines: Sequence[str]
+    suffix: str
+    outline: Outline = field(default_factory=Outline)
+    after_blank: bool = True
+    in_head: bool = True
+    """Whether only headings, fields and comments came so far, so that fields are metadata."""
+    styles: dict[tuple[str, bool], int] = field(default_factory=dict)
+    """Adornment, and whether it is above too → level."""
+    open_simple: bool = False
+    """Whether a simple table without an end was found, so that there is none further on."""
 
     def visit(self, index: int) -> int:
         """Record what starts at a line, and return the index of the next line to visit."""

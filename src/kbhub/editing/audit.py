@@ -212,10 +212,8 @@ def _fixed_text(
             raise WriteRefused(place.ref, f"its front matter has no {before!r} to replace; edit it by hand")
         text = replaced
     made += [(finding, finding.line, fix.before, fix.after) for finding, fix in (*tags, *values)]
-    return text, (
-        [Change(ref=of.ref, line=line, check=of.check, before=before, after=after) for of, line, before, after in made],
-        missed,
-    )
+    changes = [Change(ref=of.ref, line=line, check=of.check, before=old, after=new) for of, line, old, new in made]
+    return text, (changes, missed)
 
 
 def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:

@@ -159,11 +159,8 @@ class _Targets:
         query = folded(stem(target.strip("/").rpartition("@")[2]))
         name = self._nearest.closest(query.rpartition("/")[2], NEAR_NAME)
         parts = set(query.split("/"))
-        return max(
-            self._by_stem.get(name, ()),
-            key=lambda path: (len(parts & set(folded(path).split("/"))), -len(path)),
-            default="",
-        )
+        paths = self._by_stem.get(name, ())
+        return max(paths, key=lambda path: (len(parts & set(folded(path).split("/"))), -len(path)), default="")
 
     def corrected(self, link: ResolvedLink) -> str:
         """Return the document of a broken link after decoding it again or removing a doubled suffix, or ""."""
@@ -177,29 +174,20 @@ class _Targets:
 
 
 def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> Found:
-    related = link.kind == "related"
     corrected = targets.corrected(link)
     fix = _fix(link, corrected) if corrected else None
     near = corrected or targets.near(link.target)
-    if related:
-        message = f"`related` names {link.target!r}: {link.why}."
+    others = (material.ref(near),) if near else ()
+    if link.kind == "related":
+        name, message = "related", f"`related` names {link.target!r}: {link.why}."
         remedy = "Name an existing document, or remove the entry."
     else:
-        message = f"The link to {link.target!r} is broken: {link.why}."
-        remedy = _REMEDY
-    if near:
-        remedy = f"Did you mean {material.ref(near)!r}? {remedy}"
-    return Found(
-        material,
-        link.path,
-        message,
-        f"Change it to {fix.after!r}." if fix else remedy,
-        link.line,
-        (material.ref(near),) if near else (),
-        fix,
-        "error",
-        "related" if related else "links",
-    )
+        name, message, remedy = "links", f"The link to {link.target!r} is broken: {link.why}.", _REMEDY
+    if fix:
+        remedy = f"Change it to {fix.after!r}."
+    elif others:
+        remedy = f"Did you mean {others[0]!r}? {remedy}"
+    return Found(material, link.path, message, remedy, link.line, others, fix, "error", name)
 
 
 def _ambiguous(material: Material, link: ResolvedLink) -> Found:

@@ -74,7 +74,16 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rew
     before = _links_in(ref, text)
     targets = [rewrite(target, kind) for kind, _, target, _ in before]
     replaced: list[Rewritten] = []
-    new = _relinked_body(ref, text, rewrite, replaced) if is_markdown(ref) else text
+    new = text
+    if is_markdown(ref):
+        bare, lines, start = text.bare, list(text.lines), text.front.end
+        blocks = scan_blocks(bare, start, 0)
+        hidden = {line for first, last in (*blocks.fences, *blocks.raw) for line in range(first - 1, last)}
+        for index in range(start, len(lines)):
+            if index not in hidden and ("](" in lines[index] or "[[" in lines[index] or "]:" in lines[index]):
+                changed = _relinked_line(bare[index], index + 1, rewrite, replaced)
+                lines[index] = changed + lines[index][len(bare[index]) :]
+        new = _relinked_related(ref, text.replaced(0, len(lines), lines), rewrite, replaced)
     after = _links_in(ref, new) if replaced else before
     # The same links must be left, each with its old or its new target.
     if len(before) != len(after) or not all(
@@ -98,20 +107,6 @@ def _links_in(ref: str, text: Text) -> _Links:
     document = parse_text(ref, text.encoded())
     related: _Links = [(RELATED, "", target, None) for target in related_of(document.front_matter)]
     return [*((link.kind, link.fragment, link.target, link.line) for link in document.links), *related]
-
-
-def _relinked_body(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten]) -> Text:
-    bare = text.bare
-    start = text.front.end
-    blocks = scan_blocks(bare, start, 0)
-    hidden = {line for first, last in (*blocks.fences, *blocks.raw) for line in range(first - 1, last)}
-    lines = list(text.lines)
-    for index in range(start, len(lines)):
-        if index not in hidden and ("](" in lines[index] or "[[" in lines[index] or "]:" in lines[index]):
-            changed = _relinked_line(bare[index], index + 1, rewrite, replaced)
-            lines[index] = changed + lines[index][len(bare[index]) :]
-    text = text.replaced(0, len(lines), lines)
-    return _relinked_related(ref, text, rewrite, replaced)
 
 
 def spelling(target: str, kind: LinkKind, source: str, path: str) -> list[str]:
@@ -354,10 +349,8 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
     kept = [(path, name) for path, name in names if path != place.path]
     with open_folder(place.base, place.folders) as folder:
         document = parse_text(new, folder.read(place.name).data, inline=place.base.inline_tags)
-    after = PathTable(
-        [new if path == place.path else path for path in every],
-        [*kept, *((new, name) for name in (document.title, *document.aliases))],
-    )
+    named = [*kept, *((new, name) for name in (document.title, *document.aliases))]
+    after = PathTable([new if path == place.path else path for path in every], named)
     move = _Move(place.base, place.path, new, PathTable(every, names), after)
     affected: list[tuple[Base, str]] = []
     for base in hub.discovery().bases:

@@ -157,21 +157,14 @@ def _tagged(graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]
     alike = graph.tags.alike(graph.document(node).tags)
     alike.pop(node, None)
     best = heapq.nsmallest(limit, alike.items(), key=lambda item: (-item[1][0], item[0]))
-    return len(alike), [
-        Neighbour(
-            **_named(graph, other),
-            kind="tag",
-            direction="both",
-            hop=1,
-            context=" ".join(
-                f"#{graph.tags.form(key)}"
-                for key in shared
-                if not any(below.startswith(f"{key}/") for below in shared)  # a tag stands for those above it
-            ),
-            score=round(score, 4),
-        )
-        for other, (score, shared) in best
-    ]
+    neighbours = []
+    for other, (share, shared) in best:
+        # A tag stands for those above it.
+        lowest = [key for key in shared if not any(below.startswith(f"{key}/") for below in shared)]
+        tags, score = " ".join(f"#{graph.tags.form(key)}" for key in lowest), round(share, 4)
+        named = _named(graph, other)
+        neighbours.append(Neighbour(**named, kind="tag", direction="both", hop=1, context=tags, score=score))
+    return len(alike), neighbours
 
 
 def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]:

@@ -79,11 +79,12 @@ class _Wanted:
     error: KbhubError | None = field(default=None, compare=False)
 
 
+@struct
 class Library:
     """The reader of the documents of all active bases; `contexts` are those of the global config, for every base."""
 
-    def __init__(self, resolver: Resolver, contexts: Mapping[str, str]) -> None:
-        self._resolver, self._contexts = resolver, contexts
+    _resolver: Resolver
+    _contexts: Mapping[str, str]
 
     def read(self, refs: str | Sequence[str], options: ReadOptions) -> ReadResult:
         """Read documents or parts of them; see `read`."""

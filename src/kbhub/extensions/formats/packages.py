@@ -159,7 +159,7 @@ def _chapters(package: ZipFile, root: str) -> tuple[list[str], list[str]]:
         item = items.get(identifier)
         if item is None or item.get("media-type") not in PAGES or "nav" in item.get("properties", "").split():
             continue
-        member = _member(folder, item)
+        member = _joined(folder, item.get("href", ""))
         try:
             markdown = markdown_of(decode_as(package.read(member), "")[0]).strip("\n")
         except KeyError:
@@ -178,7 +178,7 @@ def _contents(package: ZipFile, folder: str, items: Iterable[Element]) -> Iterat
     for item in items:
         if item.get("media-type") != NCX:
             continue
-        member = _member(folder, item)
+        member = _joined(folder, item.get("href", ""))
         try:
             tree = tree_of(package.read(member))
         except (KeyError, ElementTree.ParseError):
@@ -191,10 +191,6 @@ def _contents(package: ZipFile, folder: str, items: Iterable[Element]) -> Iterat
                 sources = [element.get("src", "") for element in point if local_name(element) == "content"]
                 if texts and sources and "#" not in sources[0]:
                     yield _joined(posixpath.dirname(member), sources[0]), " ".join((texts[0] or "").split())
-
-
-def _member(folder: str, item: ElementTree.Element) -> str:
-    return _joined(folder, item.get("href", ""))
 
 
 def _joined(folder: str, href: str) -> str:
