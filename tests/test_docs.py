@@ -125,7 +125,7 @@ def test_numbers_that_pages_explain_are_those_of_the_code():
     assert [(name, part) for name, parts in expected.items() for part in parts if part not in texts[name]] == []
 
 
-def test_the_readme_is_short_and_begins_with_its_two_commands():
+def test_the_readme_is_short_and_begins_with_its_two_commands_and_nothing_names_a_registry():
     text = (ROOT / "README.md").read_text("utf-8")
     commands = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
 

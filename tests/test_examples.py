@@ -86,7 +86,7 @@ def team(unpacked) -> Hub:
     return synced(unpacked, root=unpacked.project / "examples/team")
 
 
-def test_a_query_finds_its_document_first(team):
+def test_a_query_finds_its_document_first_and_the_team_is_one_base_without_problems(team):
     """As a person on that team would ask it, with the model that comes with kbhub."""
     assert [query for query, expected in QUERIES if team.search(query).hits[0].ref != expected] == []
 

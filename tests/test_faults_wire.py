@@ -45,7 +45,7 @@ def send(window, data: bytes) -> None:
     window.process.stdin.flush()
 
 
-def test_a_flood_of_searches_is_answered(window):
+def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behind(window):
     """Cancelled at once, twice, too late or never begun: the next call is answered."""
     asked = [window.begin(call("search", query=f"canary {number}")) for number in range(FLOOD)]
 

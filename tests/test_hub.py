@@ -38,7 +38,7 @@ def refs(result):
     return [hit.ref for hit in result.hits]
 
 
-def test_the_age_is_what_the_document_says(two):
+def test_the_age_is_what_the_document_says_and_a_hit_has_all_that_the_contract_promises(two):
     """`updated` in the front matter wins over times of files and commits, 1970 too; else it is that of the file."""
     two.write("knowledge/old.md", "---\nupdated: 2020-01-01\ndate: 2010-01-01\n---\nzebra\n")
     two.write("knowledge/first.md", "---\nupdated: 1970-01-01\n---\nokapi\n")

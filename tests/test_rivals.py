@@ -62,7 +62,7 @@ def test_no_word_of_a_document_is_out_of_reach(environment):
     assert "# bilby\nrun   potoroo\n" in hub.search(Query(text="potoroo", mode="keyword")).hits[0].excerpt
 
 
-def test_nothing_is_left_by_commands_that_index_nothing(environment, kbhub):
+def test_nothing_is_left_by_commands_that_index_nothing_and_the_project_is_left_as_it_is(environment, kbhub):
     """No empty database lies about after a look or a mistake (mdvault: 14).
 
     Searching, reading and indexing write nothing into a repository (knowledgebased: 17).

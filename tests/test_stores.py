@@ -97,7 +97,7 @@ def test_a_plugins_server_is_that_of_a_projects_file(account, file):
     assert entry == {key: value for key, value in shared.items() if key in {"command", "args", *named}}
 
 
-def test_the_marketplaces_lead_to_the_plugins():
+def test_the_marketplaces_lead_to_the_plugins_and_the_readme_proves_that_package_and_entry_have_one_owner():
     for catalogue, manifest in {
         ".claude-plugin": ".claude-plugin/plugin.json",
         ".agents/plugins": ".codex-plugin/plugin.json",

@@ -75,14 +75,28 @@ def test_strong_hits_are_direct_and_what_they_link_to_is_related(hub):
     assert [one.number for one in prepared.passages] == list(range(1, len(prepared.passages) + 1))
 
 
-def test_thresholds_are_on_the_score_of_the_search(hub):
-    """By their names in knowledgebased, too."""
+def test_thresholds_are_on_the_score_of_the_search_and_budgets_have_bounds(hub):
+    """By their names in knowledgebased, too.
+
+    What a client carries for us makes the very same prompt, without another look at the bases.
+    """
     weak = prepare(hub, QUESTION, options=AskOptions.model_validate({"threshold": 0.1, "directThreshold": 1.0}))
     strict = prepare(hub, QUESTION, options=AskOptions(threshold=0.9, direct_threshold=0.9))
 
     assert weak.options.direct_threshold == 1.0
     assert {one.tier for one in weak.passages} <= {"summarized", "direct"}
     assert all(one.score >= 0.9 for one in strict.passages if one.tier != "related")
+
+    prepared = prepare(hub, QUESTION)
+    again = Prepared.model_validate_json(prepared.model_dump_json())
+
+    assert again == prepared
+    assert request_of(again) == request_of(prepared)
+    assert answer_without_client(hub, again) == ask(hub, QUESTION)
+
+    for wrong in ({"budget": 5}, {"budget": 10**6}, {"max_tokens": 10}, {"threshold": 2}):
+        with pytest.raises(ValidationError):
+            AskOptions(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +110,6 @@ def test_thresholds_are_on_the_score_of_the_search(hub):
 def test_a_call_that_cannot_be_meant_is_refused(hub, question, options, told):
     with pytest.raises(UsageError, match=told):
         prepare(hub, question, options=AskOptions(**options))
-
-
-def test_a_prepared_question_survives_a_round_trip(hub):
-    """What a client carries for us makes the very same prompt, without another look at the bases."""
-    prepared = prepare(hub, QUESTION)
-    again = Prepared.model_validate_json(prepared.model_dump_json())
-
-    assert again == prepared
-    assert request_of(again) == request_of(prepared)
-    assert answer_without_client(hub, again) == ask(hub, QUESTION)
 
 
 def test_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(environment, hub):
@@ -266,12 +270,6 @@ def test_with_room_whole_sections_are_given_and_nothing_twice(hub, snapshot):
     assert "Switch the [feature flag]" in answer.passages[0].text
     assert answer.passages[0].duplicates
     assert shown(answer) == snapshot
-
-
-def test_budgets_and_lengths_have_bounds():
-    for wrong in ({"budget": 5}, {"budget": 10**6}, {"max_tokens": 10}, {"threshold": 2}):
-        with pytest.raises(ValidationError):
-            AskOptions(**wrong)
 
 
 def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment):

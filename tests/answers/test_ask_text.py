@@ -256,7 +256,7 @@ def test_code_is_quoted_whole_and_a_long_table_keeps_its_head_and_the_rows_that_
     assert cut.startswith("| flag | roll |\n|---|---|\n| back | rolls back |")
 
 
-def test_what_is_said_twice_is_said_once_and_a_number_in_brackets_is_no_citation():
+def test_what_is_said_twice_is_said_once_and_a_number_in_brackets_is_no_citation_and_without_vectors_words_decide():
     assert extracted("", "").text.count("canary") == 1
     assert extracted("To roll back see the paper [7].").text == r"To roll back see the paper \[7]. [1]"
 

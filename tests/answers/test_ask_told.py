@@ -58,7 +58,7 @@ def test_a_sentence_left_out_is_marked_and_a_short_one_is_told():
     )
 
 
-def test_sections_are_named_and_each_is_cited_once():
+def test_sections_are_named_and_each_is_cited_once_and_a_document_is_named_by_its_file_where_its_title_names_none():
     """A step without its heading can be taken for another one. Every proposal begins with a summary."""
     text = "# Deploying\n\nWe roll back. We go back.\n\n## If it fails\n\nRoll back at once.\n"
 
@@ -99,7 +99,7 @@ def test_a_table_gives_its_header_and_the_row_that_answers(question, words, row)
     assert text == f"| Status | When |\n|---|---|\n{row}\n\n[1]"
 
 
-def test_a_row_is_found_by_meaning_where_no_word_is_the_same():
+def test_a_row_is_found_by_meaning_where_no_word_is_the_same_and_rows_left_out_between_two_are_marked():
     """Of a long table; a short one is given whole."""
     question = prepared(passage(1, STATUSES), question="which code for a rate limit", words=("status",))
     text = extract(question, EMBEDDER).text

@@ -55,7 +55,7 @@ AS_THEY_ARE = [
 ]  # fmt: skip
 
 
-def test_the_command_comes_first():
+def test_the_command_comes_first_and_the_common_options_are_those_of_the_commands():
     for line in (*LINES, *AS_THEY_ARE):
         assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
 

@@ -272,7 +272,7 @@ def test_status_shows_what_is_here(shop, environment, snapshot):
     assert anonymous(status.out, environment) == snapshot
 
 
-def test_init_says_what_to_do_next(kbhub, environment, snapshot):
+def test_init_says_what_to_do_next_with_new_knowledge_and_with_what_is_there(kbhub, environment, snapshot):
     done = kbhub("init")
 
     assert (done.code, done.err) == (0, "")
@@ -426,7 +426,7 @@ def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeyp
     assert "the trust store cannot be used" in done.err
 
 
-def test_colours_are_for_terminals(shop, streams, monkeypatch, environment):
+def test_colours_are_for_terminals_and_any_text_can_be_printed_anywhere(shop, streams, monkeypatch, environment):
     """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is.
 
     A terminal or locale without Unicode gets escapes, not a traceback.

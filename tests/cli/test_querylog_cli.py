@@ -137,7 +137,7 @@ def test_search_is_measured_on_what_was_asked(kbhub):
     assert dataset["runs"][0]["overall"]["hit1"] == 1
 
 
-def test_status_has_lines_about_queries_and_gaps():
+def test_status_has_lines_about_queries_and_gaps_and_each_change_of_maintenance_is_a_line():
     gap = Gap(id="abcdefgh", question="why\nnot", count=7, last_asked="2027-01-15", since="2027-01-15")
     assert summary_lines(QuerySummary(logged=True)) == ["0 queries in the last hour"]
     assert summary_lines(QuerySummary(logged=False)) == ["not logged (`log.queries` is false)"]

@@ -171,7 +171,7 @@ def test_a_git_file_that_leads_nowhere_is_as_good_as_none(said, monkeypatch):
         assert [base.base.id for base in shop.check().bases] == ["project", "mine"]
 
 
-def test_rules_that_do_not_count_are_told():
+def test_rules_that_do_not_count_are_told_and_a_text_without_an_end_takes_no_time_by_its_square():
     with Shop() as shop:
         file = shop.place.write("knowledge/.kbhubignore", "".join(f"{n}.md\n" for n in range(MAX_RULES + 1)))
         (problem,) = shop.check().bases[0].problems

@@ -70,7 +70,7 @@ def test_code_and_what_looks_similar_stays(text):
     assert readable(text) == text
 
 
-def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer():
+def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_that_nothing_closes_quote_nothing_more():
     """Links keep their definitions, and every line its number."""
     text = '!!! tip\n\n    Do it.\n\n    ```sh\n    ls\n    ```\n\n=== "Linux"\n\n    apt\n\nEnd [x].\n\n[x]: x.md'
     quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"

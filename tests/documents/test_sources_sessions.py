@@ -178,7 +178,7 @@ def test_other_sessions_are_read(data, path, title, turns):
     assert (document.title, [text for _, text in said(chunks)], document.problems) == (title, turns, ())
 
 
-def test_a_session_is_called_what_its_log_calls_it():
+def test_a_session_is_called_what_its_log_calls_it_and_a_session_of_codex_is_read():
     """Messages once, though events repeat them; no environment, no reasoning."""
     summary = {"type": "summary", "summary": "Build mended", "leafUuid": "x"}
     for more, title in (

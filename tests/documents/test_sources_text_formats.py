@@ -266,11 +266,20 @@ def test_asciidoc_has_its_structure():
     ]  # fmt: skip
 
 
-def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else():
-    """A license often stands there, as a block."""
+def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else_and_yaml_front_matter_is_read_in_every_format():
+    """A license often stands there, as a block.
+
+    Site generators put it into AsciiDoc and the others too; broken one is a problem and stays text.
+    """
     document = read("a.adoc", "////\n= No title\n////\n:tags: x\n= Title\n:author: Ada\n\n== Section\n\ntext\n")
     assert [(heading.text, heading.line) for heading in document.headings] == [("Title", 5), ("Section", 8)]
     assert (document.title, document.tags, document.front_matter["author"]) == ("Title", ("x",), "Ada")
+
+    for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
+        document = read(name, "---\ntitle: T\ntags: [x]\n---\ntext")
+        assert (document.title, document.tags, document.body) == ("T", ("x",), 4)
+        assert read(name, "---\na: b: c\n---\ntext").problems
+    assert read("my-file.txt", "text").title == "my file"
 
 
 @pytest.mark.parametrize(
@@ -294,15 +303,6 @@ def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else():
 )
 def test_headings_of_plain_text_are_the_certain_ones(text, found):
     assert headings(read("a.txt", text)) == found
-
-
-def test_yaml_front_matter_is_read_in_every_format():
-    """Site generators put it into AsciiDoc and the others too; broken one is a problem and stays text."""
-    for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
-        document = read(name, "---\ntitle: T\ntags: [x]\n---\ntext")
-        assert (document.title, document.tags, document.body) == ("T", ("x",), 4)
-        assert read(name, "---\na: b: c\n---\ntext").problems
-    assert read("my-file.txt", "text").title == "my file"
 
 
 def test_a_title_stays_with_its_text_in_chunks():

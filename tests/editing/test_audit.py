@@ -93,7 +93,7 @@ BROKEN = """[[gone]]
 """
 
 
-def test_every_way_to_write_a_link_or_an_image_is_checked(audited):
+def test_every_way_to_write_a_link_or_an_image_and_every_entry_of_related_is_checked(audited):
     report = audited({"a.md": BROKEN}, checks=["links"])
 
     assert lines(report) == [("a.md", line, "error", "links") for line in range(1, 11)]
@@ -153,7 +153,7 @@ def test_headings_are_found_as_programs_write_their_anchors(audited):
     assert audited(files, checks=["headings"]).findings == ()
 
 
-def test_an_ambiguous_name_is_told_with_the_others(audited):
+def test_an_ambiguous_name_is_told_with_the_others_and_headings_are_looked_for_in_other_bases(audited):
     report = audited({"a.md": "# A\n\n[[setup]]\n", "x/setup.md": "# 1\n", "y/setup.md": "# 2\n"}, checks=["ambiguous"])
 
     found = only(report)

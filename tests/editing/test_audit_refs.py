@@ -60,7 +60,7 @@ def test_a_symbol_of_python_is_defined_named_or_missing(symbols, found):
     )
 
 
-def test_a_symbol_of_another_language_is_there_if_the_file_names_it():
+def test_a_symbol_of_another_language_is_there_if_the_file_names_it_and_what_was_meant_is_suggested():
     """As a whole word; so it is in Python that does not parse."""
     code = Code("x.go", GO)
     broken = Code("x.py", "class A:\n    def b(self):\n        print 'x'\n")
@@ -89,7 +89,7 @@ def sources(environment):
     return Sources(environment.project)
 
 
-def test_what_is_there_has_no_fault(sources):
+def test_what_is_there_has_no_fault_and_a_fault_says_what_it_is_and_what_was_meant(sources):
     for entry in ["src/shop.py", "./src/shop.py", "src/", "src", ".", "src/shop.py::Shop::sell", "src/shop.py::"]:
         assert sources.fault(entry) is None, entry
 

@@ -98,7 +98,7 @@ def test_what_is_not_near_enough_is_left_out_and_said(hub, text, says):
     assert saved.notes[0].startswith(says)
 
 
-def test_aliases_stand_for_models(hub):
+def test_aliases_stand_for_models_and_a_model_name_is_no_path(hub):
     """Letters and names, as the config says; any other name is itself."""
     given = "c claude Claude x g local mistral-large"
     names = "claude-opus-5 claude-opus-5 claude-opus-5 codex gemini llama3:8b mistral-large"
@@ -142,7 +142,7 @@ def command(hub, kbhub, monkeypatch):
     return lambda *arguments, **options: kbhub("doc", "distil", *arguments, **options)
 
 
-def test_the_argument_comes_first(command):
+def test_the_argument_comes_first_and_standard_input_is_read(command):
     """UTF-8, or nothing is saved."""
     saved = command("c", "Mead takes months.", "--json", stdin=b"other text", code=0).json
 

@@ -148,7 +148,7 @@ def test_a_memory_that_an_agent_of_another_project_rewrote_is_that_agents(shop, 
     assert not any("evil.example" in text for text in texts(shop, environment.project))
 
 
-def test_an_agents_memory_of_this_project_is_delivered(shop, environment):
+def test_an_agents_memory_of_this_project_is_delivered_and_no_file_that_is_gone(shop, environment):
     remember(shop, PITFALL, tags=["pitfall"], client="some-agent", session="s-1")
     assert PITFALL in deliver(shop, event("session-start", environment.project)).text
 

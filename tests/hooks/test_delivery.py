@@ -26,7 +26,7 @@ def calls(text):
 # -- a session starts
 
 
-def test_a_start_names_the_bases_and_how_to_ask_them(shop, environment):
+def test_a_start_names_the_bases_and_tells_standing_and_strong_memories(shop, environment):
     text = said(shop, event("session-start", environment.project))
 
     assert "project (11)" in text.splitlines()[0]
@@ -115,7 +115,7 @@ def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(
         assert said(shop, event("prompt", environment.project, prompt=prompt)) == "", prompt
 
 
-def test_a_prompt_is_told_a_memory(shop, environment):
+def test_a_prompt_is_told_a_memory_and_a_document_that_names_a_symbol_comes_with_it(shop, environment):
     ref = remember(shop, "Releases need the VPN; without it the upload of the wheel hangs for an hour.").memory.ref
 
     text = said(
@@ -220,7 +220,7 @@ def test_a_document_filed_under_the_path_of_a_file_is_about_it(environment, shop
     assert calls(said(shop, edit(environment.project, "src/hooks.py"))) == ["src/hooks.py.md"]
 
 
-def test_what_is_no_file_of_the_project_brings_nothing(shop, environment):
+def test_what_is_no_file_of_the_project_or_a_link_out_of_it_brings_nothing(shop, environment):
     paths = ("src/new.py", "/etc/hosts", "src", "", "\0", "x" * 5000, "~/.ssh/id_rsa", "knowledge/cache.md")
     for path in paths:
         assert said(shop, edit(environment.project, path)) == "", path
@@ -340,7 +340,7 @@ def test_the_page_that_names_the_thing_is_told_not_one_about_its_subject(hub, en
     assert refs(hub, environment, prompt) == ["http.md"]
 
 
-def test_a_page_that_lacks_the_named_file_is_not_told(hub, environment):
+def test_a_page_that_lacks_the_named_file_is_not_told_and_a_prompt_that_names_nothing_is_not_answered(hub, environment):
     environment.write("knowledge/locks.md", "# Locks\n\nuv.lock holds the resolved versions.\n")
     hub.sync()
 

@@ -78,7 +78,7 @@ def test_an_answer_has_the_form_that_the_client_reads(client, name):
     assert said.keys() - {"hookSpecificOutput"} == ({"additionalContext"} if client == "copilot-cli" else set())
 
 
-def test_an_event_without_its_name_is_answered_with_the_one_that_it_has():
+def test_an_event_without_its_name_has_one_and_vs_code_has_fields_of_its_own():
     data = payload("gemini-cli", "prompt", "/work", prompt="x")
     del data["hook_event_name"]
 

@@ -74,13 +74,12 @@ NO_RULES = [
 
 
 def test_what_is_no_rule_or_not_the_users_is_not_proposed(shop, environment, tmp_path):
+    """Nor is what the agent says."""
+    assert ended(shop, environment, tmp_path, ("user", "Go on then."), ("assistant", f"{RULE} {DECISION}")) == ()
+
     for number, said in enumerate(NO_RULES):
         turns = (("assistant", "I did it."), ("user", said))
         assert ended(shop, environment, tmp_path, *turns, session=f"s{number}") == (), said
-
-
-def test_what_the_agent_says_is_never_proposed(shop, environment, tmp_path):
-    assert ended(shop, environment, tmp_path, ("user", "Go on then."), ("assistant", f"{RULE} {DECISION}")) == ()
 
 
 def test_what_a_hook_said_comes_not_back_as_the_users_word(shop, environment, tmp_path):
@@ -167,20 +166,18 @@ def test_an_inbox_keeps_the_newest(shop, environment, tmp_path):
     assert "candle24" in left[-1].text
 
 
-def test_each_project_has_an_inbox_of_its_own(shop, environment, tmp_path):
-    ended(shop, environment, tmp_path, *TURNS)
-    other = tmp_path / "other"
-    other.mkdir()
-
-    assert waiting(environment.hub(cwd=other)) == ()
-
-
-def test_a_server_that_only_reads_proposes_nothing(shop, environment, tmp_path):
+def test_a_server_that_only_reads_proposes_nothing_and_each_project_has_its_inbox(shop, environment, tmp_path):
     log = claude_log(tmp_path / "s.jsonl", *TURNS)
     hub = environment.hub(read_only=True)
 
     assert propose(hub, event("session-end", environment.project, transcript=log)) == ()
     assert waiting(shop) == ()
+
+    ended(shop, environment, tmp_path, *TURNS)
+    other = tmp_path / "other"
+    other.mkdir()
+
+    assert waiting(environment.hub(cwd=other)) == ()
 
 
 def test_people_see_accept_and_drop_on_the_command_line(shop, environment, tmp_path, kbhub):

@@ -22,7 +22,7 @@ def matches(text: str, query: str) -> list[bool]:
     ]
 
 
-def test_any_string_makes_valid_expressions():
+def test_any_string_makes_valid_expressions_without_stop_words_and_a_page_is_cut():
     """And the same stem counts once."""
     for query in (
         "c++", "foo-bar", "don't", 'what is "x', "hello?", '"', "a AND (", "NEAR(", "col:x", "^x", "*", "日本語",
@@ -71,7 +71,7 @@ def test_a_query_finds_what_it_names():
             assert all(found), query
 
 
-def test_a_quoted_phrase_needs_its_order():
+def test_a_quoted_phrase_needs_its_order_and_the_words_of_a_phrase_are_those_that_were_written():
     """In scripts without spaces too. A stem is not stemmed again, which would make another word of it."""
     for text, query in (
         ("phrase exact", '"exact phrase"'),

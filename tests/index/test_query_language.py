@@ -54,7 +54,7 @@ def test_a_key_that_no_document_has_makes_no_filter(query):
     }
 
 
-def test_quotes_are_known():
+def test_quotes_are_known_and_text_with_a_colon_stays_text():
     """URLs, paths, times, code, log lines and what stands in quotes are searched for."""
     terms = [(term.text, term.quoted) for term in parse_query('a1 "b2 c3" d4 "d4"').terms]
     assert terms == [("a1", False), ("b2 c3", True), ("d4", True)]
@@ -90,7 +90,7 @@ def test_a_dash_excludes_only_where_it_is_meant_to():
         assert (texts(query), excluded(query)) == (terms, without), query
 
 
-def test_filters_are_read_with_their_operators():
+def test_filters_are_read_with_their_operators_and_a_key_of_the_documents_filters():
     """`status:draft` is a filter where documents have the key and text where they have not."""
     found = parse_query('n:>=3 n:1..5 n:">3" n:>x n:a..b age:<30d tags:#a', frozenset({"n"})).filters
 
@@ -162,7 +162,7 @@ def test_words_in_mixed_case_are_found_in_any_text(written):
     assert cased_words(written) == [(start, word) for start, word in words if turned.search(word)]
 
 
-def test_identifiers_are_marked_however_they_are_written():
+def test_identifiers_are_marked_however_they_are_written_and_questions_in_other_languages_keep_their_words():
     """English function words and stems take nothing from German, French and Spanish that a search needs."""
     text = "see maxRetries or max_retries, not max"
     shown = [text[start:end] for start, end in spans(text, parse_query("maxRetries").terms)]

@@ -132,7 +132,7 @@ def test_a_change_of_a_large_base_copies_no_signatures():
                                   np.ones(size, np.bool_), EMBEDDER.embed(["deploy"])[0], 5)[0])  # fmt: skip
 
 
-def test_no_vectors_are_no_candidates():
+def test_no_vectors_are_no_candidates_and_rounding_changes_similarities_by_less_than_a_hundredth():
     for chunks in (0, 10):
         signatures = sign(None, np.arange(chunks), lambda ids: [])
 
@@ -162,7 +162,7 @@ def test_equal_scores_go_by_path_then_line_then_base():
     assert (0, 7) not in asked
 
 
-def test_bm25_prefers_more_occurrences_and_shorter_chunks():
+def test_bm25_prefers_more_occurrences_of_rarer_terms_and_shorter_chunks():
     weight = inverse_document_frequency(100, 3)
     term = Postings(np.array([0, 1, 2]), np.array([2.0, 1.0, 1.0]))
     positions, (often, once, short), covered = scores([(term, weight)], np.array([100, 100, 50, 100]), 100.0)

@@ -54,7 +54,7 @@ def test_a_slip_is_put_right(bases):
             assert sum(len(index.postings(found.term)) for index in bases) > 0
 
 
-def test_what_is_no_slip_stays(bases):
+def test_what_is_no_slip_stays_and_only_so_many_words_are_put_right(bases):
     """Identifiers, numbers, capitals, quoted, very short and real words are never changed, nor what is too far."""
     for query in (
         "next2", "relase_x", "--serch", "SERCH", '"deploymnt"', "saerchIt", "nxt", "nect", "sext", "検策",

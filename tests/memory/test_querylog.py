@@ -103,18 +103,6 @@ def test_a_reading_within_half_an_hour_counts_for_the_query_that_listed_it(hub, 
     assert read == {"roll back": ("rollback.md",), "undo a release": ("rollback.md",), "sessions": ()}
 
 
-def test_switched_off_nothing_is_noted(environment, hub):
-    environment.configure(log={"queries": False})
-    hub.rediscover()
-    ask(hub, "rollback")
-    other = environment.hub(env={**environment.env, "KBHUB_LOG__QUERIES": "off"})
-    ask(other, "rollback")
-    flush()
-
-    assert not log_path(hub).exists()
-    assert show_log(hub).logged is False
-
-
 def test_a_broken_configuration_notes_nothing(environment, hub):
     """Nobody can say then whether its owner wants it."""
     query = Query(text="rollback")
@@ -135,6 +123,18 @@ def test_clones_of_one_project_share_a_log(environment, hub, tmp_path):
 
     assert log_path(environment.hub(cwd=tmp_path / "clone")) == log_path(environment.hub())
     assert log_path(environment.hub(cwd=tmp_path)) != log_path(environment.hub())
+
+
+def test_switched_off_nothing_is_noted(environment, hub):
+    environment.configure(log={"queries": False})
+    hub.rediscover()
+    ask(hub, "rollback")
+    other = environment.hub(env={**environment.env, "KBHUB_LOG__QUERIES": "off"})
+    ask(other, "rollback")
+    flush()
+
+    assert not log_path(hub).exists()
+    assert show_log(hub).logged is False
 
 
 def test_old_queries_are_forgotten(environment, hub, clock):

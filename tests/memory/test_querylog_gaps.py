@@ -150,7 +150,7 @@ def test_a_gap_that_nobody_asks_any_more_is_forgotten(hub, clock):
     assert list_gaps(hub, every=True).gaps == ()
 
 
-def test_maintenance_runs_once_an_hour_and_one_at_a_time(hub, clock):
+def test_maintenance_runs_once_an_hour_and_one_at_a_time_and_maintenance_stops_when_its_time_is_up(hub, clock):
     assert maintain(hub).ran is False
     ask(hub, COFFEE[0])
     assert maintain(hub, at_most_every=3600).ran is True

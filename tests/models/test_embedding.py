@@ -49,7 +49,7 @@ def small_model(tmp_path):
     return folder
 
 
-def test_the_packaged_model_is_the_one_that_is_named(embedder):
+def test_the_packaged_model_is_the_one_that_is_named_and_vectors_are_those_of_model2vec(embedder):
     """The constant that stands for the packaged model in every index is the hash of the file that ships."""
     assert hashlib.sha256((PACKAGED_MODEL / "model.safetensors").read_bytes()).hexdigest() == PACKAGED_SHA256
 
@@ -93,14 +93,6 @@ def test_a_query_of_known_words_loads_no_tokenizer_and_no_model_on_disk_the_libr
     )
 
     assert (done.stdout, done.stderr) == ("set()\nset()\n", "")
-
-
-def test_the_packaged_matrix_is_mapped_and_nobody_elses(small_model):
-    """The packaged model's numbers are pages of its file; a model of the user's may be rewritten at any time."""
-    packaged, own = (load_model(str(folder)).embedding for folder in (PACKAGED_MODEL, small_model))
-
-    assert (isinstance(packaged.base, np.memmap), isinstance(own.base, np.memmap)) == (True, False)
-    assert not packaged.flags.writeable
 
 
 QUESTIONS = (
@@ -154,13 +146,19 @@ def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
     assert lexicon.tokens(["release", "[UNK]", "“”", ""]) == {}
 
 
-def test_another_model_is_a_folder(small_model):
+def test_another_model_is_a_folder_and_the_packaged_matrix_is_mapped_and_nobody_elses(small_model):
+    """The packaged model's numbers are pages of its file; a model of the user's may be rewritten at any time."""
     embedder = open_embedder(str(small_model))
 
     assert (embedder.dimensions, embedder.name) == (3, "colours")
     np.testing.assert_allclose(
         embedder.embed(["red", "red blue", "mauve"]), [[1, 0, 0], [2**-0.5, 0, 2**-0.5], [0, 0, 0]], atol=1e-6
     )
+
+    packaged, own = (load_model(str(folder)).embedding for folder in (PACKAGED_MODEL, small_model))
+
+    assert (isinstance(packaged.base, np.memmap), isinstance(own.base, np.memmap)) == (True, False)
+    assert not packaged.flags.writeable
 
 
 def test_what_can_be_no_model_is_an_error_of_ours(tmp_path):

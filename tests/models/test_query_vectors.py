@@ -47,7 +47,7 @@ def has_its_vector(quick, whole, text):
     return vector is None or np.array_equal(vector, whole.embed([text])[0])
 
 
-def test_the_constants_are_those_of_the_model(whole):
+def test_the_constants_are_those_of_the_model_and_the_list_of_pieces_is_that_of_the_tokenizer(whole):
     """No token is so near the border between those with and without a meaning that rounding decides.
 
     It is made here; a run that changes it fails.

@@ -158,7 +158,7 @@ def test_documents_of_like_meaning_are_near(environment):
     assert 0 == related(synced(environment), "a.md").totals["near"]
 
 
-def test_a_document_goes_by_every_ref_that_read_takes(hub):
+def test_a_document_goes_by_every_ref_that_read_takes_and_related_goes_both_ways_and_is_marked(hub):
     """`related` without ending, in brackets, with a base; and who names the document so."""
     for ref in ("guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"):
         result = related(hub, ref, hops=0)
@@ -406,7 +406,7 @@ def documents(result):
     return [(one.ref, one.hop, one.via, one.edge) for one in result.documents]
 
 
-def test_tags_are_listed_with_their_documents_counted(tagged):
+def test_tags_are_listed_with_their_documents_counted_the_most_frequent_first(tagged):
     """As most often written; those under a tag count for it, each document once, and stand below it."""
     found = tags(tagged)
 
@@ -425,7 +425,7 @@ def test_tags_are_listed_with_their_documents_counted(tagged):
     assert tags(tagged).tags == tags(tagged, limit=2, everything=True).tags
 
 
-def test_what_links_join_to_them_comes_after_them(tagged):
+def test_what_links_join_to_them_comes_after_them_and_documents_that_have_any_of_some_tags(tagged):
     """Marked with the hops and the way, also from other bases.
 
     Several names mean any of them, and a tag those under it; case does not matter.
@@ -449,7 +449,7 @@ def test_what_links_join_to_them_comes_after_them(tagged):
         assert (len(found), len(found)) == (result.tagged, result.total)
 
 
-def test_a_name_that_is_no_tag_is_said(tagged):
+def test_a_name_that_is_no_tag_is_said_and_what_no_tag_can_be_is_refused(tagged):
     result = tags(tagged, ["opps", "red", "draft", "zebra"], hops=0)
 
     assert {"opps": ("ops",), "red": ("team/red",), "zebra": ()} == result.unknown

@@ -60,7 +60,7 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
         assert ["two@two.md"] == refs_of(hub, [ref])
 
 
-def test_a_title_may_have_a_part_and_a_comma(hub, shop):
+def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place_of_a_path(hub, shop):
     """A document cannot answer to the ref of another by calling itself so."""
     shop.write("knowledge/plan.md", "# First, think\n\nThen act.\n")
     hub.sync()
@@ -74,7 +74,7 @@ def test_a_title_may_have_a_part_and_a_comma(hub, shop):
     assert "# Deploying" == hub.read(["guides/deploy.md:4:1"]).readings[0].text
 
 
-def test_an_ambiguous_name_is_refused_with_the_candidates(hub):
+def test_an_ambiguous_name_is_refused_with_the_candidates_and_a_part_is_read_of_each_document_of_a_pattern(hub):
     for ref, candidates in (("Twin", "twin-a.md, twin-b.md"), ("shared.md", "one@shared.md, two@shared.md")):
         message = refused(hub, ref)
         assert f"{ref!r} is ambiguous" in message
@@ -148,7 +148,7 @@ def test_the_nearest_of_many_namesakes_comes_first(shop):
         assert "Did you mean pages/common/tar.md, pages." in refused(hub, asked), asked
 
 
-def test_names_are_read_without_an_index(shop, kbhub):
+def test_names_are_read_without_an_index_and_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, kbhub):
     hub = shop.hub()
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy"])
     assert "No document 'Shipping'" in refused(hub, "Shipping")
@@ -165,7 +165,7 @@ def test_a_reading_has_the_hash_of_its_file_and_a_docid(hub, shop):
     assert f"Did you mean {reading.docid}" in refused(hub, reading.docid.removeprefix("#"))
 
 
-def test_braces_are_written_out(hub):
+def test_braces_are_written_out_and_one_ref_names_several_documents(hub):
     """Patterns as in `.gitignore`, braces and commas; what is named twice is read once, a real name wins."""
     for text, refs in (
         ("a.md", ["a.md"]), ("{a}.md", ["{a}.md"]), ("{a,b}.md", ["a.md", "b.md"]),

@@ -65,13 +65,23 @@ def test_a_ref_says_what_part_is_wanted():
         assert meaning in parse_reference(text), text
 
 
-def test_a_document_is_read_whole_and_verbatim(hub, environment):
+def test_a_document_is_read_whole_and_the_end_of_several_paths_is_no_ref(hub, environment):
     """Also one that is not indexed yet."""
     environment.write("knowledge/fresh.md", DEPLOY)
     for ref in ("guides/deploy.md", "fresh.md"):
         reading = read(hub, ref)
         assert (reading.ref, reading.text + "\n", reading.title, reading.rest) == (ref, DEPLOY, "Deploy", None)
         assert (reading.start_line, reading.end_line, reading.total_lines) == (1, 18, 18)
+
+    environment.write("knowledge/a/setup/index.md", "# A\n")
+    second = environment.write("knowledge/b/setup/index.md", "# B\n")
+    hub.sync()
+
+    (unread,) = hub.read(["setup/index.md"]).unread
+    assert "ambiguous" in unread.message
+    assert "a/setup/index.md, b/setup/index.md" in unread.message
+    second.unlink()
+    assert read(hub, "setup/index.md").ref == "a/setup/index.md"
 
 
 def test_a_part_is_read(hub):
@@ -106,18 +116,6 @@ def test_the_end_of_a_path_is_a_ref_if_it_is_the_only_one(hub, environment):
     assert read(hub, "vim.md").ref == "notes@vim.md"
     for ref in ("flags.md", "tributing/feature-flags.md", "../feature-flags.md", "/feature-flags.md", ".md"):
         assert hub.read([ref]).unread
-
-
-def test_the_end_of_several_paths_is_no_ref_and_all_are_listed(hub, environment):
-    environment.write("knowledge/a/setup/index.md", "# A\n")
-    second = environment.write("knowledge/b/setup/index.md", "# B\n")
-    hub.sync()
-
-    (unread,) = hub.read(["setup/index.md"]).unread
-    assert "ambiguous" in unread.message
-    assert "a/setup/index.md, b/setup/index.md" in unread.message
-    second.unlink()
-    assert read(hub, "setup/index.md").ref == "a/setup/index.md"
 
 
 def test_several_refs_may_be_one_text(environment):
@@ -271,7 +269,7 @@ def test_any_document_is_read_to_its_end_in_pieces_of_any_size(environment, line
     assert text == read
 
 
-def test_a_reading_says_how_far_it_goes(environment):
+def test_a_reading_says_how_far_it_goes_and_reading_on_stays_in_the_part_that_was_asked_for(environment):
     environment.write("knowledge/a.md", "one\n" + "x" * 100 + "\nthree\n")
     hub = environment.hub()
 
@@ -323,7 +321,7 @@ def test_several_documents_share_an_answer_and_what_one_leaves_the_next_may_take
     assert size_of(result) <= ANSWER_BYTES + len("longer")
 
 
-def test_line_numbers_take_their_room(environment):
+def test_line_numbers_take_their_room_and_a_failure_does_not_end_a_page(environment):
     """Refs that lead nowhere count with those that lead somewhere; of each document the beginning fits its limit."""
     environment.write("knowledge/a.md", "x\n" * 20_000)
     hub = environment.hub()

@@ -47,7 +47,7 @@ def test_no_cell_gets_out_of_its_place():
     assert fromstring(formatted(listing({"ref": "a\x00\x1b<b>&\ud800"}), "xml"))[0][0].text == "a��<b>&�"
 
 
-def test_files_gives_the_ref_as_the_path():
+def test_files_gives_the_ref_as_the_path_and_two_formats_are_refused():
     """What stands in the line can be handed to `kbhub read`."""
     row = {"docid": "#a1", "score": 0.5, "ref": "ops@a,b.md", "path": "a,b.md", "context": "x"}
 

@@ -85,7 +85,7 @@ def test_behind_a_certain_first_hit_the_others_are_one_line_each():
     assert unsure.endswith('search(query=<the same>, queries=["…", "…"])')
 
 
-def test_an_excerpt_that_is_a_part_says_which_and_does_not_begin_with_the_end_of_code():
+def test_an_excerpt_that_is_a_part_says_which_and_is_verbatim_in_a_fence_it_cannot_close():
     code = "\n```\n\nUse the full path.\n\n```sh\nwhich kbhub\n```\n"
     text = answer([hit(excerpt=code, excerpt_line=10, end_line=40)])
 
@@ -148,7 +148,7 @@ def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_
     assert len(five.encode()) <= 2_600
 
 
-def test_nothing_matched_says_why_and_what_to_do():
+def test_nothing_matched_says_why_and_what_to_do_and_that_no_word_occurs_is_said_before_the_hits():
     skipped = (Skipped(base="notes", reason="Its folder is gone."),)
 
     assert answer([], unmatched=("zxqv",), skipped=skipped, notes=("An odd note.",)) == (
@@ -212,7 +212,7 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
 
 
-def test_status_without_bases_says_what_was_looked_for():
+def test_status_without_bases_says_what_was_looked_for_and_nothing_here_is_one_sentence_and_the_problems():
     """Where kbhub is off, `kbhub init` would change nothing."""
     text, _ = model_answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
 
@@ -230,7 +230,7 @@ def test_status_without_bases_says_what_was_looked_for():
     assert model_answer(nothing_here(off))[0].endswith("searched here: KBHUB_DISABLE is set: kbhub is off here.")
 
 
-def test_a_line_is_cut_by_bytes_at_a_character():
+def test_a_line_is_cut_by_bytes_at_a_character_and_a_quote_is_fenced_or_behind_a_rule():
     for limit in (*range(8, 13), 40):
         for text in ("abcdefghijklmnopqrstuvwxyz" * 3, "日本語の文書" * 9, "😀" * 20):
             cut = one_line(text, limit)

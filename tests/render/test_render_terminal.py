@@ -106,7 +106,7 @@ def test_escaped_json_means_the_same(text):
     assert not acts_on_terminals(document)
 
 
-def test_empty_lines_of_an_excerpt_are_one():
+def test_empty_lines_of_an_excerpt_are_one_and_terms_are_highlighted_only_where_there_is_colour():
     assert compact("> a\n>\n>\n>\n> b\n\n\n\n    c\n>\n> ") == "> a\n\n> b\n\n    c"
 
     coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), COLOURED)
@@ -123,7 +123,7 @@ def test_hits_are_compact_blocks(snapshot):
     assert search_text(result(hit(also=also, trace=trace), other), PLAIN) == snapshot
 
 
-def test_old_and_outdated_documents_say_so():
+def test_old_and_outdated_documents_say_so_and_no_part_of_a_hit_reaches_the_terminal_raw():
     """The age in years, as soon as it is one."""
     past = "expires 2020-01-01"
     for days, why, told in (
@@ -242,7 +242,7 @@ def test_lines_are_broken_at_words_and_paths_behind_a_slash():
     assert fitted("short", 80) == "short"
 
 
-def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns():
+def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns_and_sizes_and_ages_have_units():
     rows = [("#a1", "a long title of a note", "12"), ("#b2", "notes/of/the/team", "3")]
 
     fitting = "#a1  a long title of  12\n     a note\n#b2  notes/of/the/     3\n     team"

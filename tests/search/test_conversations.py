@@ -126,7 +126,7 @@ def test_what_was_said_at_the_asked_time_comes_first(logs):
     assert not [name for hit in off.hits for name in names(hit) if name.startswith("date")]
 
 
-def test_words_that_count_from_now_are_not_looked_for(logs):
+def test_words_that_count_from_now_are_not_looked_for_and_a_turn_is_not_found_for_the_words_of_the_title(logs):
     """What was said last week does not say so, and what was said before may.
 
     The title of a session is its first sentence: every turn had its words, and they hid the other sessions.

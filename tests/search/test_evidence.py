@@ -19,7 +19,7 @@ def terms(query: str, **weights: float) -> list[WeightedTerm]:
     return [WeightedTerm(one.text, one.tokens, weights.get(one.text, 1.0)) for one in parse_query(query).terms]
 
 
-def test_names_of_programs_are_identifiers_and_words_are_not():
+def test_names_of_programs_are_identifiers_and_words_are_not_and_coverage_counts_what_a_reader_sees():
     """Of what was asked for, what stands in the chunk, above it, or in what its document is called."""
     names = "max_retries --locked maxRetries main() PATH /api/v1 utf8 std::vec a.b $HOME"
     words = "release Release US naïve 日本 a 3 release. (see -"
@@ -35,7 +35,7 @@ def test_names_of_programs_are_identifiers_and_words_are_not():
     assert named.coverage == pytest.approx(1)
 
 
-def test_a_title_that_says_more_of_the_query_is_about_it():
+def test_a_title_that_says_more_of_the_query_is_about_it_and_a_rare_word_counts_more_than_a_common_one():
     """By the weight of the words: a title of one common word is about little, however much of it is asked for.
 
     By what the words say in language at large, so also in a base of two documents.

@@ -59,7 +59,7 @@ def test_scores_are_those_of_sqlite(index, monkeypatch):
     assert all(abs(expected[chunk] - score) < 1e-9 for chunk, score in found.items())
 
 
-def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(index, tmp_path):
+def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words_also_beside_an_empty_base(index, tmp_path):
     with index.snapshot():
         found = keyword_ranking([index], parse_query("release-password").terms)
         none = keyword_ranking([index], parse_query("?!").terms)
@@ -168,7 +168,7 @@ def test_first_in_every_signal_scores_1(fusion):
         assert fuse(signals, {}, fusion)[0].score == pytest.approx(1.0)
 
 
-def test_how_much_better_counts_and_not_only_that_it_is():
+def test_how_much_better_counts_and_not_only_that_it_is_and_a_chunk_without_a_vector_is_judged_by_its_words():
     """A wide lead by words outweighs a narrow one by meaning; a narrow lead does not outweigh a wide one.
 
     A base that another embedder indexed is neither favoured nor buried.
@@ -186,7 +186,7 @@ def test_how_much_better_counts_and_not_only_that_it_is():
     assert fused[0, 2] == pytest.approx(1.0)
 
 
-def test_factors_multiply_and_a_factor_of_one_is_not_told():
+def test_factors_multiply_and_a_factor_of_one_is_not_told_and_meaning_decides_where_no_chunk_has_the_words():
     """The share of meaning falls with what the best chunk covers, evenly and within its limits."""
     one = Candidate((0, 1), 1, score=0.5)
     one.multiply("recency", 1.0)

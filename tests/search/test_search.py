@@ -85,7 +85,7 @@ def test_filters_hold_in_every_mode_before_the_cut(shop, mode):
             assert found == expected, query
 
 
-def test_a_filter_alone_lists_what_it_leaves(shop):
+def test_a_filter_alone_lists_what_it_leaves_and_one_that_leaves_nothing_is_named(shop):
     """Without a word to rank by, the newest come first, and nothing is judged.
 
     Who filtered everything away is not told to try other words; a query has no words that the model knows not.
@@ -119,7 +119,7 @@ def test_a_list_shows_no_scores_and_what_was_ranked_also_those_of_nothing(shop):
         assert text_of(search_report(result, query)).startswith("0.00") != listed
 
 
-def test_a_colon_is_text_where_no_document_has_the_key(shop):
+def test_a_colon_is_text_where_no_document_has_the_key_and_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
     """`error:foo` is looked up as it stands."""
     result = search(shop, "errors:api retries")
 
@@ -148,7 +148,7 @@ def test_the_parts_of_a_trace_add_up_to_the_score(shop, mode):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_an_answer_is_judged(shop):
+def test_an_answer_is_judged_and_hits_say_what_lies_where(shop):
     assert search(shop, "how do I roll back a broken release").verdict == "strong"
     result = search(shop, "photosynthesis of tropical orchids in winter", mode="semantic")
     assert (result.verdict, not result.hits or NOT_COVERED in result.notes) == ("none", True)

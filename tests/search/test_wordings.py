@@ -39,7 +39,7 @@ def test_other_words_find_what_the_query_does_not(hub):
         assert total == pytest.approx(hit.score, abs=1e-4)
 
 
-def test_a_word_counts_once_for_each_wording_that_has_it(hub):
+def test_a_word_counts_once_for_each_wording_that_has_it_and_wordings_have_limits(hub):
     agreed, alone = ("canteen lunch", "canteen noon"), ("canteen lunch", "undo number noon")
 
     def keyword(queries):

@@ -114,16 +114,6 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
     assert "notes@zebra.md" in found.content[0].text
 
 
-async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
-    configure(shop, docsFallback=False)
-    (shop.project / "knowledge").rename(shop.project / "elsewhere")
-    shop.hub().sync()
-    async with listening(KbhubServer(shop.hub()), mode) as (_, ears):
-        configure(shop, docsFallback=False, bases={"notes": {"knowledge": "~/notes", "writable": True}})
-        assert await ears.next() == "tools"
-        assert ears.rest() == []
-
-
 async def test_what_changes_nothing_is_not_announced(shop, mode):
     server = KbhubServer(shop.hub())
     async with listening(server, mode) as (client, ears):
@@ -241,7 +231,7 @@ async def test_every_spelling_of_an_address_is_followed_until_it_is_left(shop, m
             assert ears.rest() == []
 
 
-async def test_what_cannot_be_followed_is_refused(shop):
+async def test_what_cannot_be_followed_is_refused_and_the_first_base_that_can_be_written_is_announced(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode="legacy") as client:
         error = await refused(client.subscribe_resource("file:///etc/passwd"))
         for number in range(MAX_SUBSCRIPTIONS):
@@ -250,6 +240,14 @@ async def test_what_cannot_be_followed_is_refused(shop):
 
     assert (error.code, error.data) == (INVALID_PARAMS, {"uri": "file:///etc/passwd"})
     assert many.code == INVALID_PARAMS
+
+    configure(shop, docsFallback=False)
+    (shop.project / "knowledge").rename(shop.project / "elsewhere")
+    shop.hub().sync()
+    async with listening(KbhubServer(shop.hub()), mode) as (_, ears):
+        configure(shop, docsFallback=False, bases={"notes": {"knowledge": "~/notes", "writable": True}})
+        assert await ears.next() == "tools"
+        assert ears.rest() == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")

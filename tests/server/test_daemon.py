@@ -139,7 +139,7 @@ def served_by(environment, monkeypatch, *options, **named):
     return proxy.connect(ConnectOptions(*options, **named), settings(environment))
 
 
-def test_a_wrong_command_line_ends_the_window_as_without_a_daemon(shared, monkeypatch, capsys):
+def test_a_wrong_command_line_ends_the_window_and_another_installation_serves_none(shared, monkeypatch, capsys):
     """It may have other extras and extensions."""
     assert served_by(shared[0], monkeypatch, base=("x",)) == 2
     assert "expected ID=PATH" in (said := capsys.readouterr().err)

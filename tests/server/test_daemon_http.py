@@ -243,7 +243,7 @@ async def test_an_end_with_requests_open_is_said_in_a_line(environment, number):
     assert ending.endswith("Ending (signal).")
 
 
-def test_a_port_that_is_taken_is_named(tmp_path):
+def test_a_taken_port_is_named_a_workspace_is_an_ascii_path_and_too_many_requests_are_put_off(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -443,7 +443,7 @@ def quick(environment, monkeypatch):
     thread.join(PATIENCE)
 
 
-def test_a_body_has_a_deadline(quick):
+def test_a_body_has_a_deadline_and_who_may_not_speak_is_answered_once(quick):
     raw = quick()
     raw.sendall(KNOWN % (b"POST /mcp", 9) + b"{")
     status, body = answer_of(raw)

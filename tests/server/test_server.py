@@ -62,7 +62,7 @@ async def test_search_quotes_the_best_hit_whose_ref_can_be_read_as_it_stands(not
     assert len(text.encode()) < 3_000
 
 
-async def test_bases_are_a_name_a_list_or_left_out(notes, mode):
+async def test_bases_are_a_name_a_list_or_left_out_and_a_near_miss_is_suggested_and_does_not_hide_the_rest(notes, mode):
     for bases in ("project", "project, ", ["project"], None, ""):
         result = await ask(
             KbhubServer(notes.hub()), mode, "search", query="canary deploy", bases=bases, limit=None, options=None
@@ -70,8 +70,6 @@ async def test_bases_are_a_name_a_list_or_left_out(notes, mode):
 
         assert text_of(result).startswith("Hits 1-")
 
-
-async def test_a_near_miss_is_suggested_and_does_not_hide_the_rest(notes, mode):
     async with Client(KbhubServer(notes.hub()), mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
         mixed = await client.call_tool("read", {"refs": ["notes/n1.md:3", "guides/deplpy.md"], "line_numbers": True})

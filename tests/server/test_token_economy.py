@@ -73,7 +73,7 @@ def tokens(text):
     return len(bert().encode(text, add_special_tokens=False).ids) / PIECES_PER_TOKEN
 
 
-async def test_the_definitions_cost_little(everything):
+async def test_the_definitions_cost_little_and_a_conversation_costs_little(everything):
     tools = await listed(everything)
     cost = {tool.name: tokens(compact(tool)) for tool in tools}
     sums = {"core": sum(cost[name] for name in CORE), "all": sum(cost.values())}

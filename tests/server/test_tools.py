@@ -73,7 +73,7 @@ async def test_the_settings_say_which_tools_there_are(shop):
         assert await tools_of(shop) == [kept()[name] for name in names]
 
 
-async def test_documents_are_written_only_where_a_base_may_be(shop):
+async def test_documents_are_written_only_where_a_base_may_be_and_instructions_name_only_what_is_offered(shop):
     (shop.project / "knowledge").rename(shop.project / "docs")
 
     assert not DOCUMENT_WRITERS & {tool.name for tool in await tools_of(shop)}
@@ -147,16 +147,6 @@ async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
 # -- what each does ----------------------------------------------------------------------------------------------------
 
 
-async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode):
-    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        filtered = await told(client, "search", query="tag:ops redeploy -canary")
-        good = await told(client, "search", query="deploy", options={"min_score": 0.8})
-
-    assert "1. rollback.md:" in filtered
-    assert "deploy.md:" not in filtered.replace("rollback.md", "")
-    assert good.startswith("Hit 1 of 1")
-
-
 async def test_the_next_page_is_of_the_same_search(shop, mode):
     given = {"queries": ["canary redeploy"], "options": {"hyde": "The soup is hot.", "full": True}}
     page = {"query": "soup", "limit": 2}
@@ -172,7 +162,7 @@ async def test_the_next_page_is_of_the_same_search(shop, mode):
     assert all(refusal.startswith("`cursor` belongs to another search. ") for refusal in refusals)
 
 
-async def test_search_says_what_lies_where_a_hit_is(shop, mode):
+async def test_search_says_what_lies_where_a_hit_is_and_takes_filters_and_switches(shop, mode):
     shop.write(".kbhub.json", json.dumps({"contexts": {"": "All about\nthe shop", "food.md": "Not about work"}}))
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         found = await told(client, "search", query="deploy soup", mode="keyword")
@@ -183,8 +173,16 @@ async def test_search_says_what_lies_where_a_hit_is(shop, mode):
     assert "hash " in read
     assert '\ncontext: "All about the shop › Not about work"\n```\n# Lunch' in read
 
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
+        filtered = await told(client, "search", query="tag:ops redeploy -canary")
+        good = await told(client, "search", query="deploy", options={"min_score": 0.8})
 
-async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
+    assert "1. rollback.md:" in filtered
+    assert "deploy.md:" not in filtered.replace("rollback.md", "")
+    assert good.startswith("Hit 1 of 1")
+
+
+async def test_related_shows_links_of_all_kinds_and_tags_what_is_about_one(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         from_it = await told(client, "related", ref="Deploying", kinds="link,related")
         to_it = await told(client, "related", ref="rollback.md", limit=3)
@@ -196,8 +194,6 @@ async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
     assert re.search(r"^Linked from \(1\)\n- deploy\.md:7 · ", to_it, re.MULTILINE)
     assert "Did you mean rollback.md" in nowhere
 
-
-async def test_tags_lists_them_and_what_is_about_one(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         every = await told(client, "tags")
         one = await told(client, "tags", names="ops/deploy", hops=0)

@@ -24,14 +24,12 @@ def mistaken(environment):
     return environment
 
 
-def test_every_command_names_an_unknown_field(mistaken, kbhub):
+def test_every_command_names_an_unknown_field_and_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
     for command in COMMANDS:
         said = [line for line in kbhub(*command).err.splitlines() if "unknown field" in line]
 
         assert said == [f"kbhub: {mistaken.home / '.kbhub.json'}: {FIELD}"]
 
-
-def test_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
     for command in (["status"], ["status", "--json"], ["doctor"]):
         done = kbhub(*command)
 

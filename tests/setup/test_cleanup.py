@@ -33,7 +33,7 @@ def indexes(environment):
     return {path.name.rsplit("-", 1)[0] for path in folder.glob("*.db")}
 
 
-def test_indexes_in_use_are_never_found(indexed):
+def test_indexes_in_use_are_never_found_and_an_index_that_no_base_has_any_more_is_found(indexed):
     other = indexed.project.parent / "app"
     other.mkdir()
     indexed.write(indexed.project.parent / "app.knowledge" / "s.md", "# S\n")
@@ -41,6 +41,11 @@ def test_indexes_in_use_are_never_found(indexed):
     assert {"app-knowledge", "app.knowledge"} & indexes(indexed)
     indexed.configure(bases={"notes": "~/notes", "gone": "~/gone"})
     assert examine_cache(indexed.hub(cwd=other)).found == examine_cache(indexed.hub(cwd=indexed.home)).found == ()
+
+    indexed.configure(bases={"notes": "~/notes"})
+    found = examine_cache(indexed.hub()).found
+    assert [one.base for one in found] == [indexed.home / "gone"]
+    assert "no known base is" in found[0].reason
 
 
 def test_the_index_of_a_folder_that_is_gone_is_deleted_unless_somebody_writes_it(indexed):
@@ -61,13 +66,6 @@ def test_the_index_of_a_folder_that_is_gone_is_deleted_unless_somebody_writes_it
     assert (done.deleted, done.freed, done.kept) == ((found.found[0].path,), found.bytes, ())
     assert not list((hub.cache / "bases").glob("gone-*"))
     assert indexes(indexed) == {"notes", "shop-knowledge"}
-
-
-def test_an_index_that_no_base_has_any_more_is_found(indexed):
-    indexed.configure(bases={"notes": "~/notes"})
-    found = examine_cache(indexed.hub()).found
-    assert [one.base for one in found] == [indexed.home / "gone"]
-    assert "no known base is" in found[0].reason
 
 
 def test_what_was_set_aside_and_locks_without_index_are_found(indexed):

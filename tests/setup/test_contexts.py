@@ -124,17 +124,15 @@ def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
             parse_place(hub, text)
 
 
-def test_inside_a_base_its_name_is_not_needed(notes):
+def test_a_broken_pointer_is_not_edited_and_inside_a_base_its_name_is_not_needed(notes):
+    notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
+    with pytest.raises((ConfigError, UsageError)):
+        add_context(notes.hub(), ContextTarget("project", ""), "x")
+    assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')
+
     inside = notes.hub(cwd=notes.home / "notes" / "api")
     assert parse_place(inside, None) == ContextTarget("notes", "api")
     assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")
     assert parse_place(inside, "../b.md") == ContextTarget("notes", "b.md")
     with pytest.raises(UsageError, match="is outside"):
         parse_place(inside, "../../..")
-
-
-def test_a_broken_pointer_is_not_edited(notes):
-    notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
-    with pytest.raises((ConfigError, UsageError)):
-        add_context(notes.hub(), ContextTarget("project", ""), "x")
-    assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')

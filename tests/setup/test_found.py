@@ -293,15 +293,13 @@ def test_a_folder_that_is_a_base_of_other_settings_stays_what_it_is_and_comments
     assert "// ask Ann" in config.read_text()
 
 
-def test_the_command_adds_them(kbhub, environment):
+def test_without_a_project_nothing_is_found_and_the_command_adds_them(environment, kbhub):
+    with pytest.raises(UsageError, match="No project"):
+        added(environment, environment.home)
+
     assert "keep nothing of" in kbhub("base", "add", "--found", code=1).out
     claude_log(environment, environment.project, "hello")
     assert "Added claude-" in kbhub("base", "add", "--found", code=0).out
-
-
-def test_without_a_project_nothing_is_found(environment):
-    with pytest.raises(UsageError, match="No project"):
-        added(environment, environment.home)
 
 
 def test_setup_offers_it_where_kbhub_is_new_and_once(account):

@@ -172,14 +172,12 @@ def test_another_name_is_not_dropped_silently(environment, action):
     assert project_base(environment).name == "Shop"
 
 
-def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
+def test_without_a_workspace_there_is_nowhere_to_make_it_and_a_file_in_the_way_is_named(environment):
     hub = environment.hub(cwd=environment.home)
     with pytest.raises(UsageError, match="--root"):
         make_knowledge(hub.discovery())
     assert list(environment.home.iterdir()) == []
 
-
-def test_a_file_in_the_way_is_named(environment):
     file = environment.write("knowledge", "mine")
     with pytest.raises(UsageError, match=str(file)):
         make(environment)

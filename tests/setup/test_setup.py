@@ -270,14 +270,6 @@ def test_yaml_in_braces_is_left_to_its_owner(account):
     assert "by hand" in out
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_done(account):
-    account.file(".cursor/mcp.json", CURSOR)
-    code, out, err = account.run()
-    assert (code, account.untouched()) == (2, True)
-    assert "Cursor" in out
-    assert "--yes" in err
-
-
 @pytest.mark.parametrize(
     ("typed", "code", "changed"), [("y\n", 0, True), ("n\n", 1, False), ("\n", 1, False), ("", 1, False)]
 )
@@ -289,13 +281,19 @@ def test_a_person_is_asked_once(account, typed, code, changed):
     assert "Make these 2 changes? [y/N]" in err
 
 
-def test_without_a_client_it_says_so(account):
+def test_without_a_client_it_says_so_and_without_a_terminal_and_without_yes_nothing_is_done(account):
     code, out, err = account.run()
     assert (code, out) == (1, "")
     assert "--client" in err
     code, _, err = account.run("--client", "emacs")
     assert code == 2
     assert "claude-code" in err
+
+    account.file(".cursor/mcp.json", CURSOR)
+    code, out, err = account.run()
+    assert (code, account.untouched()) == (2, True)
+    assert "Cursor" in out
+    assert "--yes" in err
 
 
 def test_a_project_gets_files_that_work_for_everybody(account):

@@ -60,19 +60,6 @@ def place(environment):
     return made
 
 
-def test_what_was_deleted_is_still_found_and_read(place):
-    before = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
-    (place.folder / "2026" / "a.jsonl").unlink()
-    for report in (place.sync(), place.sync()):
-        assert (0, 0, 0, 2) == (report.added, report.changed, report.removed, report.unchanged)
-    assert () == place.hub.freshen()
-    after = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
-
-    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
-    assert (before.text, before.hash, before.docid) == (after.text, after.hash, after.docid)
-    assert place.hub.search(Query(text="loud pump")).hits[0].kind == "session"
-
-
 @pytest.mark.parametrize("how", ["full", "cache deleted", "folder of the file deleted"])
 def test_it_survives_rebuilds(place, how):
     shutil.rmtree(place.folder / "2026")
@@ -128,11 +115,22 @@ def test_patterns_count_as_they_are_now(environment):
         assert place.found() == found
 
 
-def test_what_is_kept_is_text_for_its_owner_alone(place):
+def test_what_is_kept_is_text_for_its_owner_alone_and_what_was_deleted_is_still_found_and_read(place):
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (*place.kept, place.kept[0].parent)}
 
     assert len(place.kept) == 2
     assert modes == ({0o600, 0o700} if os.name != "nt" else modes)
+
+    before = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
+    (place.folder / "2026" / "a.jsonl").unlink()
+    for report in (place.sync(), place.sync()):
+        assert (0, 0, 0, 2) == (report.added, report.changed, report.removed, report.unchanged)
+    assert () == place.hub.freshen()
+    after = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
+
+    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
+    assert (before.text, before.hash, before.docid) == (after.text, after.hash, after.docid)
+    assert place.hub.search(Query(text="loud pump")).hits[0].kind == "session"
 
 
 def test_markdown_and_pdf_are_kept_too(environment, parsed_here):

@@ -79,6 +79,14 @@ def test_nothing_is_said_where_it_would_not_help(project):
         assert notes_of(project) == ()
 
 
+def test_a_name_of_a_clone_stays_short_and_on_one_line(project):
+    for number in range(4):
+        project.write(f"{number}{'x' * 200}\n- ignore/a.md", "# A\n")
+
+    (note,) = notes_of(project)
+    assert len(note) < 300
+
+
 def test_the_docs_of_a_repository_are_part_of_its_base(environment):
     for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
         environment.write(path, "# A\n")
@@ -107,14 +115,6 @@ def test_the_look_is_bounded_and_says_so(project, monkeypatch):
 
     (note,) = notes_of(project)
     assert note.startswith("At least ")
-
-
-def test_a_name_of_a_clone_stays_short_and_on_one_line(project):
-    for number in range(4):
-        project.write(f"{number}{'x' * 200}\n- ignore/a.md", "# A\n")
-
-    (note,) = notes_of(project)
-    assert len(note) < 300
 
 
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]

@@ -203,17 +203,17 @@ def partly(twice: Twice, *paths: str) -> bool:
     return twice.looks.compare(twice.base, twice.told, LIMITS, paths).paths is not None
 
 
-def test_a_path_that_is_none_in_the_base_is_never_looked_at(twice):
-    """Whatever an event names, nothing outside of the base is touched, and all of the base is looked at."""
+def test_a_path_that_is_none_in_the_base_is_never_looked_at_and_a_path_of_nothing_changes_nothing(twice):
+    """Whatever an event names, nothing outside of the base is touched, and all of the base is looked at.
+
+    A file that came and went, or one that is never taken, leaves the index as it is.
+    """
     for path in (
         "", "/", "..", "../other.md", "/etc/passwd", "a/../0.md", "./0.md", "a//b.md", "0.md/", "x\0.md", "\udcff.md",
     ):  # fmt: skip
         assert not partly(twice, path), path
         assert twice.told.path.exists()
 
-
-def test_a_path_of_nothing_changes_nothing(twice):
-    """A file that came and went, or one that is never taken, leaves the index as it is."""
     for path in (
         *("nowhere.md", "0.md/below.md", ".git/x.md", "node_modules/x.md", "é" * 300 + ".md", "0.MD", "\\0.md"),
     ):
@@ -275,11 +275,16 @@ def test_some_changes_make_every_look_a_whole_one(twice, changes):
     twice.same()
 
 
-def test_an_index_that_was_never_complete_is_compared_whole(twice):
+def test_an_index_that_was_never_complete_is_compared_whole_and_everything_read_anew_reads_everything(twice):
     with IndexWriter(twice.told.path) as writer, writer.transaction():
         writer.set_meta({"synced": None})
 
     assert not partly(twice, "0.md")
+
+    difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
+    report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference, full=True)
+
+    assert (report.removed, report.unchanged) == (0, 4)
 
 
 def test_many_paths_and_a_first_look_are_whole(twice):
@@ -321,13 +326,6 @@ def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
 
     assert difference.paths == {"0.md"}
     twice.same()
-
-
-def test_everything_read_anew_reads_everything(twice):
-    difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
-    report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference, full=True)
-
-    assert (report.removed, report.unchanged) == (0, 4)
 
 
 def test_a_change_after_looks_at_the_same_state_is_noticed(twice):

@@ -148,7 +148,7 @@ def test_a_file_changed_within_a_tick_of_the_clock_is_noticed(folder, looks):
     assert folder.sync().changed == 1
 
 
-def test_full_reads_everything_and_embeds_it_anew(folder):
+def test_full_reads_everything_and_embeds_it_anew_and_full_keeps_the_vectors_that_cannot_be_made_anew(folder):
     """A rebuild trusts nothing that the index had: vectors that were overwritten with others are right again."""
     folder.sync()
     before = folder.content()
@@ -305,7 +305,7 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
     assert removed == [0, 1]
 
 
-def test_progress_reaches_the_number_of_files(folder, monkeypatch):
+def test_progress_reaches_the_number_of_files_and_a_renamed_document_keeps_its_vectors(folder, monkeypatch):
     monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 2)
     seen = []
     folder.sync(progress=lambda base, done, todo: seen.append((base, done, todo)))

@@ -73,7 +73,7 @@ def test_the_token_leads_to_no_other_site(shared, path):
     assert re.search(r'href="/(%5C)?evil\.example/"', opened.ask(f"{path}?token={opened.token}", Cookie=cookie)[2])
 
 
-def test_without_the_cookie_nothing_is_shown(shared):
+def test_without_the_cookie_nothing_is_shown_and_every_answer_forbids_what_the_page_does_not_need(shared):
     """Not even what every installation has, and no cookie makes an error."""
     _, opened, _ = shared
     for path in ("/", "/?token=wrong", "/read?ref=deploy.md", "/static/kbhub.css", "/events"):
@@ -109,7 +109,7 @@ def test_another_name_and_another_site_are_refused(shared):
     assert opened.ask("/memories/change", **change, **form, Origin=opened.origin)[0] == 404  # no such memory
 
 
-def test_a_taken_port_is_told(shared, kbhub):
+def test_a_taken_port_is_told_and_no_address_breaks_the_page(shared, kbhub):
     assert "Choose another one with --port" in kbhub("ui", "--no-open", "--port", str(shared[1].port), code=2).err
 
     check_odd(*shared[1:])

@@ -71,7 +71,7 @@ def html(text: str) -> str:
     return str(document_html(document, part_with(document, 1), NOWHERE, [(1, 3)]))
 
 
-def test_nothing_dangerous_is_left():
+def test_nothing_dangerous_is_left_and_tasks_have_boxes():
     """In what the page gets, tags and attributes that do something are gone; their text may stay."""
     for text in SCRIPTS:
         for tag, attributes in Tags(html(f"before\n\n{text}\n\nafter")).found:

@@ -35,7 +35,7 @@ def test_search_answers_as_one_types(shared_tab):
 
 
 @pytest.mark.slow
-def test_filters_are_facets_and_chips(shared_tab):
+def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(shared_tab):
     page = shared_tab.go("/?q=rollback+deploy")
     page.locator(".facets").get_by_role("link", name="#ops").click()
     expect(page.locator("#q")).to_have_value("rollback deploy tag:ops")
@@ -263,7 +263,7 @@ def test_many_documents_are_listed_in_pages(project, tab):
 
 
 @pytest.mark.slow
-def test_a_ref_is_copied_and_a_file_opens_in_an_editor(shared, shared_tab):
+def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_the_other(shared, shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
     page.locator("[data-copy]").click()
     assert page.evaluate("navigator.clipboard.readText()") == "rollback.md"

@@ -8,7 +8,7 @@ from kbhub.ui.documents import EDITORS
 from kbhub.workspace.settings import Editor
 
 
-def test_each_script_is_the_one_that_was_published():
+def test_each_script_is_the_one_that_was_published_and_every_editor_of_the_settings_has_an_address():
     folder = STATIC / "vendor"
     listed = dict(
         re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE)

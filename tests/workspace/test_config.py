@@ -268,7 +268,7 @@ def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
         assert (caught.value.where, caught.value.field or "") == (tmp_path / ".kbhub.json", field)
 
 
-def test_the_cache_is_where_the_option_the_variable_or_the_system_says(tmp_path):
+def test_the_cache_is_where_it_is_named_and_a_field_without_effect_is_a_warning(tmp_path):
     env = {"KBHUB_CACHE_DIR": "~/c", "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
     assert cache_dir(env, tmp_path / "o") == tmp_path / "o"
     assert cache_dir(env) == tmp_path / "c"

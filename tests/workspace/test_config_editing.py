@@ -186,7 +186,7 @@ def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dotfiles.json", "link.json"]
 
 
-def test_what_the_check_refuses_is_not_written(tmp_path):
+def test_what_the_check_refuses_is_not_written_and_a_change_by_somebody_else_is_never_lost(tmp_path):
     file = tmp_path / "config.json"
 
     def refuse(data):

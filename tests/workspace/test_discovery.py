@@ -601,7 +601,7 @@ def test_a_malformed_trust_store_is_a_problem_of_the_project_alone(place):
     assert "the trust store cannot be used" in place.problem(app)
 
 
-def test_a_command_in_a_problem_is_quoted_for_the_shell(place):
+def test_a_command_in_a_problem_is_quoted_for_the_shell_and_trust_ends_when_the_pointer_names_another_target(place):
     app = place.repository("work/my app; rm -rf x")
     pointer = place.pointer(app, {"knowledge": "~"})
     assert f"`kbhub base trust '{pointer}'`" in place.problem(app)
@@ -752,7 +752,7 @@ def test_a_project_base_that_is_one_of_the_users_is_one_base_with_both_names(pla
     assert (place.project(app).names, place.project(app).weight) == ((), 1.0)
 
 
-def test_two_of_the_users_own_bases_on_one_directory_are_an_error(place):
+def test_two_own_bases_on_one_directory_are_an_error_and_the_users_word_makes_one_writable(place):
     place.config("a", {"*": "a"})
     (place.work / "link").symlink_to(place.home / "a")
     with pytest.raises(ConfigError, match="'a' and 'n' are the same directory"):

@@ -133,7 +133,7 @@ def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(r
     assert (identity(hostile).kind, identity(hostile).text) == ("path", str(hostile.resolve()))
 
 
-def test_a_configuration_that_includes_a_file_reads_no_file(tmp_path):
+def test_a_configuration_that_includes_a_file_reads_no_file_and_origins_that_lead_in_a_circle_end(tmp_path):
     make_repository(tmp_path)
     (tmp_path / "other").write_text('[remote "origin"]\n\turl = https://git.example.org/bank/core\n')
     with (tmp_path / ".git/config").open("a") as config:

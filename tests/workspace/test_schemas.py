@@ -103,7 +103,7 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
         assert set(front) <= set(schema["properties"]) == set(FIELDS)
 
 
-def test_a_checkout_has_every_schema_by_its_name():
+def test_a_checkout_has_every_schema_by_its_name_and_the_build_puts_them_where_they_are_looked_for():
     """One source: the wheel takes the folder of the repository into the package."""
     files = schema_files()
     assert list(files)[: len(MODELS)] == sorted(MODELS)

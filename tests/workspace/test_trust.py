@@ -47,7 +47,7 @@ def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone(store, point
     assert store.allows(pointer, notes, use="cacheDir")
 
 
-def test_writing_is_allowed_only_where_that_was_said(store, pointer, notes):
+def test_writing_is_allowed_only_where_that_was_said_in_a_store_for_the_user_alone(store, pointer, notes):
     store.add(pointer, notes)
     assert not store.grant(pointer, notes, "knowledge").writable
     store.add(pointer, notes, writable=True)

@@ -65,7 +65,7 @@ def test_tables_become_pipe_tables(html, markdown):
     assert markdown_of(f"<table>{html}</table>") == markdown
 
 
-def test_text_of_a_navigation_that_is_not_closed_is_kept():
+def test_text_of_a_navigation_that_is_not_closed_is_kept_and_unreadable_bytes_are_a_problem():
     assert markdown_of("<nav><p>menu<p>text") == "menu\n\ntext"
     assert markdown_of("<nav>only</nav>") == "only"
 

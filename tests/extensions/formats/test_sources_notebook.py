@@ -49,7 +49,7 @@ def test_a_notebook_is_its_cells():
     assert [link.target for link in document.links] == ["b.md"]
 
 
-def test_format_3_has_sheets_and_cells_that_are_headings():
+def test_format_3_has_sheets_and_cells_that_are_headings_and_long_outputs_are_cut():
     """The log of a training run does not fill the index; what is missing is said."""
     code = {"cell_type": "code", "language": "python", "input": ["x = 1"]}
     cells = [

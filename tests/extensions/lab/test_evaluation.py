@@ -166,7 +166,7 @@ def test_a_cut_corpus_has_every_document_once(beir, environment):
     assert dict(one.documents) == dict(again.documents)
 
 
-def test_the_baseline_finds_any_word_stemmed():
+def test_the_baseline_finds_any_word_stemmed_and_sections_cover_a_document_in_order():
     """From each heading to the next of any level; a chunk never counts as one that it does not cover."""
     index = NaiveIndex(["rolling back releases", "back", "nothing"])
 

@@ -112,7 +112,7 @@ def test_the_cache_does_not_grow_for_ever(server, tmp_path):
     assert len(server.requests) == 1
 
 
-def test_thinking_and_talk_around_the_answer_are_taken_away(server, tmp_path):
+def test_thinking_and_talk_are_taken_away_and_the_rest_is_words_and_no_commands(server, tmp_path):
     """Models that think although they were told not to, or that ignore the form, are understood.
 
     Filters, exclusions, quotes, control characters, repetitions and endless text do not reach the search.

@@ -73,7 +73,7 @@ def test_models_have_their_formats():
     assert all(format_of(f"{name}x") == wanted for name, wanted in FORMATS.items())
 
 
-def test_many_texts_go_in_batches(ollama, embedder):
+def test_many_texts_go_in_batches_and_a_text_that_the_model_finds_too_long_is_cut(ollama, embedder):
     """Servers do not always cut; the others of its batch come through whole."""
     assert len(embedder.embed([f"text {number}" for number in range(BATCH_TEXTS * 2 + 1)])) == BATCH_TEXTS * 2 + 1
     assert [len(body["input"]) for body in ollama.asked("/api/embed")] == [BATCH_TEXTS, BATCH_TEXTS, 1]
@@ -220,7 +220,7 @@ def test_a_server_of_openais_protocol_gives_vectors(ollama):
     assert embedder.fingerprint.startswith(f"openai/some-model@{DIMENSIONS}/")
 
 
-def test_the_key_comes_from_the_variable_that_the_config_names(ollama):
+def test_the_key_comes_from_the_variable_that_the_config_names_and_the_key_goes_to_nobody_else(ollama):
     """A redirect is not followed, and no error shows it."""
     ollama.key = "k-123"
     assert openai(ollama, {"MY_KEY": "k-123\n"}, key_variable="MY_KEY").embed(["x"]).any()

@@ -173,7 +173,7 @@ def test_a_folder_of_mail_becomes_pages(bundle, ingest):
     assert files(bundle) == before
 
 
-def test_a_large_source_has_not_changed(environment):
+def test_a_large_source_has_not_changed_and_a_mailbox_is_its_mails(environment):
     large = environment.write("knowledge/large.bin", b"x" * (5 << 20))
     entry = f"{{id: large, resource: /large.bin, hash: {hashlib.sha256(large.read_bytes()).hexdigest()[:12]}}}"
     environment.write("knowledge/page.md", f"---\nsources: [{entry}]\n---\n# Page\n\nIt is large.[^large]\n")

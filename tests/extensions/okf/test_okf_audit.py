@@ -84,7 +84,7 @@ def test_what_the_specification_says_of_a_key_is_advice(lines, severity):
     assert found("page.md", f"---\ntype: Metric\n{lines}\n---\n") == [(3, severity)]
 
 
-def test_a_computation_says_what_runs_it_and_has_a_text():
+def test_a_computation_says_what_runs_it_and_has_a_text_and_line_endings_are_no_matter():
     assert found("page.md", "---\ntype: Attested Computation\n---\n") == [(2, "warning")] * 2
     assert found("page.md", "---\ntype: Attested Computation\nruntime: dbt\ncomputation: a.sql\n---\n") == []
 

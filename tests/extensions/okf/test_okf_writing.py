@@ -64,6 +64,15 @@ def test_an_entry_stands_below_the_heading_of_its_type(hub, bundle):
     assert read(bundle, "index.md") == INDEX.replace("spent\n", "spent\n- [Revenue](metrics/revenue.md)\n")
 
 
+def test_reserved_files_and_other_bases_get_nothing(hub, bundle):
+    write_document(hub, "metrics/index.md", text="# Metrics\n")
+    assert "generated" not in read(bundle, "metrics/index.md")
+    bundle.write("knowledge/index.md", "# Only a page\n")
+    write_document(hub, "plain.md", text="# Plain\n")
+    assert front(read(bundle, "plain.md")).keys() == {"tags", "created"}
+    assert read(bundle, "log.md") == LOG
+
+
 def test_a_changed_page_gets_a_new_time_and_keeps_the_rest(hub, bundle):
     for _ in range(2):
         write_document(hub, "metrics/cost.md", text="More.", mode="append")
@@ -82,15 +91,6 @@ def test_what_changes_no_text_or_says_who_wrote_it_is_taken_as_it_is(hub, bundle
     own = "---\ntype: Metric\ngenerated: {by: other/1}\n---\n# Own\n"
     write_document(hub, "own.md", text=own)
     assert read(bundle, "own.md") == own
-
-
-def test_reserved_files_and_other_bases_get_nothing(hub, bundle):
-    write_document(hub, "metrics/index.md", text="# Metrics\n")
-    assert "generated" not in read(bundle, "metrics/index.md")
-    bundle.write("knowledge/index.md", "# Only a page\n")
-    write_document(hub, "plain.md", text="# Plain\n")
-    assert front(read(bundle, "plain.md")).keys() == {"tags", "created"}
-    assert read(bundle, "log.md") == LOG
 
 
 def test_what_is_deleted_restored_and_renamed_is_recorded_and_no_link_to_it_breaks(hub, bundle):
