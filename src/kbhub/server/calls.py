@@ -17,10 +17,11 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 from kbhub.documents.shown_text import one_line
 from kbhub.errors import KbhubError
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.render.bases import nothing_here
 from kbhub.render.report import ANSWER_BYTES, LINE_BYTES, Report, model_answer
 from kbhub.render.terminal import warnings_text
-from kbhub.server.client import RootsQuestion, confirm
+from kbhub.server.client import Announcer, RootsQuestion, ServerExtension, confirm
 from kbhub.sync import base_suggestions
 from kbhub.sync.background import Background, embed_ahead
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
@@ -36,8 +37,6 @@ from kbhub.workspace.discovery import FROM_ROOTS
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
-    from kbhub.hub import Hub
-    from kbhub.server.client import Announcer, ServerExtension
     from kbhub.sync.comparison import Progress
 
 FRESHEN_SECONDS = 0.5

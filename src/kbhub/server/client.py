@@ -22,6 +22,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from kbhub.errors import IndexUnavailable, KbhubError
+from kbhub.hub import Hub
 from kbhub.index import catalogue
 from kbhub.server.definitions import offered
 from kbhub.server.frames import LISTEN
@@ -30,8 +31,6 @@ from kbhub.types import Base
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
     from mcp.server.lowlevel.helper_types import ReadResourceContents
-
-    from kbhub.hub import Hub
 
 STATELESS_SINCE = "2026-07-28"
 """First version of the protocol in which the server asks by the result of a call, not by a request of its own."""

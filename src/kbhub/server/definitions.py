@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from kbhub.errors import UsageError
+from kbhub.hub import Hub
 from kbhub.server.frames import too_much
 from kbhub.values import Value
 from kbhub.workspace.settings import nearest, shown
@@ -31,8 +32,6 @@ from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, ME
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
-
-    from kbhub.hub import Hub
 
 Schema = dict[str, Any]
 

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
-from kbhub.index.engine import DocumentRow
+from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import STALE_DAYS, age_days, ref_of
 from kbhub.memory.catalog import all_known, described
 from kbhub.memory.results import Memory
@@ -29,6 +29,7 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import EdgeKind, Neighbour
 from kbhub.render.html import STATIC, Addresses, document_html, part_with, rendered, slug
+from kbhub.types import Base
 from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import struct
@@ -37,9 +38,6 @@ from kbhub.workspace.settings import Editor
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-    from kbhub.index.engine import Index
-    from kbhub.types import Base
 
 EDITORS: Mapping[Editor, str] = {
     "vscode": "vscode://file{path}:{line}",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -21,7 +21,6 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
 NEAR_EACH = 3
 """Documents nearest in meaning to which each is joined."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from kbhub.editing.findings import CHECKS
 from kbhub.errors import ConfigError, UsageError
@@ -24,7 +24,6 @@ from kbhub.workspace.config_edits import set_value
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
 log = logging.getLogger(__name__)
 

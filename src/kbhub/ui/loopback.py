@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 import uvicorn
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from kbhub.errors import UsageError
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive
 
 MOST_AT_A_TIME = 128

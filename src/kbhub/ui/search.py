@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlencode
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from starlette.responses import RedirectResponse, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from kbhub.answers.answer import Answer, Source
 from kbhub.answers.question import answer_without_client, prepare
@@ -40,7 +40,6 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
 PAGE = 10
 

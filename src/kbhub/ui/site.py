@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio.to_thread
 from starlette.datastructures import ImmutableMultiDict
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from kbhub import __version__
 from kbhub.editing.audit import audit, fix
 from kbhub.editing.findings import AuditReport
 from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, WriteRefused
 from kbhub.hub import Hub
+from kbhub.index.engine import Index
 from kbhub.reading.lists import Listed, list_documents
 from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
@@ -27,9 +28,6 @@ from kbhub.usage.gaps import maintain
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
-
-    from kbhub.index.engine import Index
 
 T = TypeVar("T")
 

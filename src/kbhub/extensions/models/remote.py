@@ -18,11 +18,10 @@ from kbhub.errors import EmbedderError, ModelUnavailable
 from kbhub.extensions.models import server
 from kbhub.frozen import Model
 from kbhub.values import struct
+from kbhub.workspace.settings import EmbedderSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from kbhub.workspace.settings import EmbedderSettings
 
 SAMPLE = "How do we roll back a release?"
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
-from mcp.server.extension import MethodBinding
+from mcp.server.extension import MethodBinding, RequestHandler
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
-from mcp.types import INVALID_PARAMS, PaginatedRequestParams
+from mcp.types import INVALID_PARAMS, CallToolResult, PaginatedRequestParams, Tool
 
 from kbhub import __version__
 from kbhub.errors import KbhubError
@@ -22,8 +22,6 @@ from kbhub.workspace.extensions import load
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
-    from mcp.server.extension import RequestHandler
-    from mcp.types import CallToolResult, Tool
 
     from kbhub.memory.results import MemoryList
 

@@ -62,15 +62,6 @@ class DaemonUnavailable(Exception):
     """Raised when there is no daemon and none can be started; the text says why."""
 
 
-def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Select the variables for a new daemon."""
-    kept = protocol.passed_on(env) | {
-        name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")
-    }
-    code = str(Path(__file__).parents[3])  # another folder is a matter of one window's project
-    return kept | {"PYTHONPATH": code} if code in env.get("PYTHONPATH", "").split(os.pathsep) else kept
-
-
 def reach(
     folder: protocol.DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
 ) -> protocol.DaemonLink:
@@ -215,10 +206,14 @@ def _spawn(folder: protocol.DaemonFolder, start: Mapping[str, Any], env: Mapping
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    plain = {name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")}
+    kept, code = protocol.passed_on(env) | plain, str(Path(__file__).parents[3])
+    if code in env.get("PYTHONPATH", "").split(os.pathsep):  # another folder is a matter of one window's project
+        kept["PYTHONPATH"] = code
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     with os.fdopen(os.open(folder.crash, flags, 0o600), "wb") as crash:
         options |= {"stdin": subprocess.DEVNULL, "stdout": crash, "stderr": crash, "cwd": folder.path}
-        return subprocess.Popen(command, env=daemon_environment(env), **options)  # noqa: S603 - our own program
+        return subprocess.Popen(command, env=kept, **options)  # noqa: S603 - our own program
 
 
 def own_server(wanted: protocol.ConnectOptions) -> tuple[protocol.DaemonLink, Popen[bytes]]:

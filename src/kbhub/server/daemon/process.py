@@ -21,10 +21,10 @@ from functools import partial
 from io import FileIO
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import anyio
-from anyio.abc import SocketAttribute, TaskGroup
+from anyio.abc import ByteStream, SocketAttribute, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.to_thread import run_sync
 from mcp.server.request_state import RequestStateSecurity
@@ -47,9 +47,6 @@ from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config, parse_base_arguments
 from kbhub.workspace.files import FileStates, cache_dir, write_atomically
 from kbhub.workspace.settings import ServeSettings, Settings
-
-if TYPE_CHECKING:
-    from anyio.abc import ByteStream
 
 log = logging.getLogger(__name__)
 
