@@ -188,7 +188,7 @@ class KbhubServer(MCPServer[None]):
         ours = definitions.kept(structured=self.structured)
         if ours.keys() >= set(names):
             return ours
-        return {tool.name: tool for tool in await super().list_tools()} | ours
+        return ours | {tool.name: tool for tool in await super().list_tools() if tool.name not in ours}
 
     def _ready(self, name: str, *, samples: bool) -> None:
         """Check that a tool is offered, else raise an error that says what to do instead, and load it."""
