@@ -103,13 +103,18 @@ def audit(
     writable = {name for name, material in bases.items() if why_not_writable(hub, material.base) is None}
     if ignored and not named:
         run.notes.append(f"Not checked (`audit.ignore`): {', '.join(ignored)}.")
+    of = Counter((finding.check, finding.severity) for finding in findings)
+    counts = (
+        CheckCount(check=name, errors=of[name, "error"], warnings=of[name, "warning"], infos=of[name, "info"])
+        for name in CHECKS
+    )
     listed = (material.base for material in audited if "files" in selected)
-    beside = {base.id: counts for base in listed if (counts := passed_over(hub, base))}
+    beside = {base.id: others for base in listed if (others := passed_over(hub, base))}
     report = AuditReport(
         bases=tuple(material.base.id for material in audited),
         documents=run.documents,
         checks=tuple(name for name in CHECKS if name in selected),
-        counts=_counts(findings),
+        counts=tuple(count for count in counts if count.total),
         findings=tuple(findings),
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
@@ -139,15 +144,6 @@ def _findings(run: AuditRun) -> Iterator[AuditFinding]:
             run.reach(wanted[0], run.done)
             yield from check.findings(*where)
             run.reach(wanted[0], end)
-
-
-def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
-    of = Counter((finding.check, finding.severity) for finding in findings)
-    counts = (
-        CheckCount(check=name, errors=of[name, "error"], warnings=of[name, "warning"], infos=of[name, "info"])
-        for name in CHECKS
-    )
-    return tuple(count for count in counts if count.total)
 
 
 def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:

@@ -76,12 +76,15 @@ def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_se
     # Sortable by time, and unique within a second.
     number = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     related, notes = _related(hub, home, text)
+    # The first line with text, without Markdown marks.
+    lines = (_MARKS.sub("", line).strip() for line in text.splitlines() if not line.startswith(("---", "```")))
+    title = next((line for line in lines if line), "Answer")
     written = write_document(
         hub,
         f"{home.id}@{FOLDER}/{folder_name(name)}/{number}.md",
         text=text,
         front_matter={
-            "title": _title(text),
+            "title": title if len(title) <= TITLE_CHARACTERS else f"{title[: TITLE_CHARACTERS - 1]}…",
             "date": now.date().isoformat(),
             "status": "raw",
             "id": number,
@@ -171,10 +174,3 @@ def similar(hub: Hub, base: Base, text: str, filters: str = "") -> list[tuple[Hi
 def least_similarity(hub: Hub) -> float:
     """Return the cosine from which a document is related, by the embedder in use."""
     return SIMILARITY_OF.get(hub.config().settings.embedder.model or "", RELATED_SIMILARITY)
-
-
-def _title(text: str) -> str:
-    """Return the first line with text, without Markdown marks."""
-    lines = (_MARKS.sub("", line).strip() for line in text.splitlines() if not line.startswith(("---", "```")))
-    first = next((line for line in lines if line), "Answer")
-    return first if len(first) <= TITLE_CHARACTERS else f"{first[: TITLE_CHARACTERS - 1]}…"

@@ -289,7 +289,13 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
     paths.check_writable(hub, place.base, place.ref)
     if place.linked:
         raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; rename that, or the link by hand")
-    target = _target(hub, place, new)
+    new = paths.qualified(hub, new, place.base)
+    target = paths.new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
+    if target.base.id != place.base.id:
+        reason = "a document can only be renamed within its base; write it in the other base, then delete it here"
+        raise WriteRefused(place.ref, reason)
+    if target.path == place.path:
+        raise UsageError(f"{place.ref!r} has that path already.")
     freshen(hub, max_age=0.0)
     with paths.refusing(place.ref):
         move, affected = _planned(hub, place, target.path)
@@ -324,18 +330,6 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
         not_updated=tuple(problems),
         indexed=indexed,
     )
-
-
-def _target(hub: Hub, place: Location, new: str) -> Location:
-    new = paths.qualified(hub, new, place.base)
-    target = paths.new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
-    if target.base.id != place.base.id:
-        raise WriteRefused(
-            place.ref, "a document can only be renamed within its base; write it in the other base, then delete it here"
-        )
-    if target.path == place.path:
-        raise UsageError(f"{place.ref!r} has that path already.")
-    return target
 
 
 def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:

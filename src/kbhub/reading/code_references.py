@@ -61,7 +61,10 @@ class Code:
         names = [name for part in parts if (name := part.strip("() \t"))]
         if self._tree is None:
             missing = next((name for name in names if not self._is_named(name)), None)
-            return Lookup("missing", missing, _near(missing, self._words)) if missing else Lookup("defined")
+            if missing is None:
+                return Lookup("defined")
+            words = dict.fromkeys(match[0] for match in itertools.islice(_WORD.finditer(self._text), MOST_WORDS))
+            return Lookup("missing", missing, _near(missing, words))
         lookup = _in_python(self._tree, names)
         if not isinstance(lookup, Lookup):
             return Lookup("defined")
@@ -78,10 +81,6 @@ class Code:
             return "\n".join(ast.dump(_Undocumented().visit(one)) for one in statements)
         except RecursionError:
             return None
-
-    @cached_property
-    def _words(self) -> list[str]:
-        return list(dict.fromkeys(match[0] for match in itertools.islice(_WORD.finditer(self._text), MOST_WORDS)))
 
     @cached_property
     def _tree(self) -> ast.Module | None:
