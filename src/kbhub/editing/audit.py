@@ -11,22 +11,9 @@ from typing import TYPE_CHECKING
 from kbhub.documents.edits import Text, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
 from kbhub.documents.markdown import inline_tags_of
-from kbhub.editing import audit_documents
+from kbhub.editing import audit_documents, findings
 from kbhub.editing.audit_links import links
-from kbhub.editing.findings import (
-    CHECKS,
-    SEVERITIES,
-    USUAL,
-    AuditFinding,
-    AuditReport,
-    AuditRun,
-    Change,
-    Check,
-    CheckCount,
-    Fixed,
-    Material,
-    material_of,
-)
+from kbhub.editing.findings import AuditFinding, AuditReport, AuditRun, Change, Check, CheckCount, Fixed, Material
 from kbhub.editing.paths import Location, change_document, find_document, sync_changed, why_not_writable
 from kbhub.editing.renames import Rewritten, not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
@@ -71,9 +58,9 @@ def audit(
 ) -> AuditReport:
     """Check the documents of bases. Nothing is changed, and indexes are used as they are."""
     named, ignored = frozenset(checks), hub.config().settings.audit.ignore
-    if unknown := sorted(named.union(ignored) - CHECKS.keys()):
-        raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
-    selected = named or USUAL.difference(ignored)
+    if unknown := sorted(named.union(ignored) - findings.CHECKS.keys()):
+        raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(findings.CHECKS)}.")
+    selected = named or findings.USUAL.difference(ignored)
     if limit is not None and limit < 0:
         raise UsageError(f"limit is {limit}; it must be 0 or more.")
     names, bases = tuple(names), dict[str, Material]()
@@ -81,7 +68,7 @@ def audit(
     chosen = {base.id for base in hub.select(names)}
     for base in hub.discovery().bases:
         try:
-            bases[base.id] = material_of(hub, base)
+            bases[base.id] = findings.material_of(hub, base)
         except IndexUnavailable as error:
             if base.id in chosen:
                 skipped.append(Skipped(base=base.id, reason=str(error)))
@@ -92,32 +79,34 @@ def audit(
         audited = [material for name, material in bases.items() if name in chosen]
         run = AuditRun(hub, bases, audited, selected, progress, named=bool(names))
         try:
-            findings = [one for one in _findings(run) if one.check in selected]
+            found = [one for one in _findings(run) if one.check in selected]
             break
         except IndexUnavailable as error:  # it turns out to be damaged
             del bases[error.base]
             if error.base in chosen:
                 skipped.append(Skipped(base=error.base, reason=str(error)))
     order = {name: number for number, name in enumerate(bases)}
-    findings.sort(key=lambda one: (SEVERITIES.index(one.severity), order[one.base], one.path, one.line or 0, one.check))
+    found.sort(
+        key=lambda one: (findings.SEVERITIES.index(one.severity), order[one.base], one.path, one.line or 0, one.check)
+    )
     writable = {name for name, material in bases.items() if why_not_writable(hub, material.base) is None}
     if ignored and not named:
         run.notes.append(f"Not checked (`audit.ignore`): {', '.join(ignored)}.")
-    of = Counter((finding.check, finding.severity) for finding in findings)
+    of = Counter((finding.check, finding.severity) for finding in found)
     counts = (
         CheckCount(check=name, errors=of[name, "error"], warnings=of[name, "warning"], infos=of[name, "info"])
-        for name in CHECKS
+        for name in findings.CHECKS
     )
     listed = (material.base for material in audited if "files" in selected)
     beside = {base.id: others for base in listed if (others := passed_over(hub, base))}
     report = AuditReport(
         bases=tuple(material.base.id for material in audited),
         documents=run.documents,
-        checks=tuple(name for name in CHECKS if name in selected),
+        checks=tuple(name for name in findings.CHECKS if name in selected),
         counts=tuple(count for count in counts if count.total),
-        findings=tuple(findings),
-        total=len(findings),
-        fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
+        findings=tuple(found),
+        total=len(found),
+        fixable=sum(finding.fix is not None and finding.base in writable for finding in found),
         notes=tuple(run.notes),
         passed_over=beside,
         skipped=tuple(skipped),
@@ -156,7 +145,7 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
     changes: list[Change] = []
     failed: list[Problem] = []
     refused: set[str] = set()
-    for (name, path), findings in by_document.items():
+    for (name, path), found in by_document.items():
         if name in refused or name not in bases:
             continue
         if reason := why_not_writable(hub, bases[name]):
@@ -165,14 +154,14 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
             continue
         try:
             place = find_document(hub, f"{name}@{path}")
-            fixed = partial(_fixed_text, place, findings)
+            fixed = partial(_fixed_text, place, found)
             _, (new, missed) = change_document(hub, place, fixed, write=not dry_run)
         except KbhubError as error:
-            failed.append(Problem(subject=findings[0].ref, message=str(error)))
+            failed.append(Problem(subject=found[0].ref, message=str(error)))
             continue
         changes += new
         if missed:
-            failed.append(Problem(subject=findings[0].ref, message=not_updated(missed)))
+            failed.append(Problem(subject=found[0].ref, message=not_updated(missed)))
     if not dry_run:
         for name in dict.fromkeys(name for name, _ in by_document if name not in refused and name in bases):
             sync_changed(hub, bases[name], "")
@@ -180,10 +169,10 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
 
 
 def _fixed_text(
-    place: Location, findings: Sequence[AuditFinding], text: Text
+    place: Location, found: Sequence[AuditFinding], text: Text
 ) -> tuple[Text, tuple[list[Change], list[int | None]]]:
     """Return the fixed text, the changes, and the lines of links that could not be fixed."""
-    fixes = [(finding, finding.fix) for finding in findings if finding.fix]
+    fixes = [(finding, finding.fix) for finding in found if finding.fix]
     targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what in ("link", "related")}
     links: list[Rewritten] = []
     missed: list[int | None] = []
@@ -192,7 +181,7 @@ def _fixed_text(
         if not links and not missed:
             raise WriteRefused(place.ref, "its links could not be updated; fix them by hand")
     made = [
-        (next((one for one in findings if one.line == link.line), findings[0]), link.line, link.before, link.after)
+        (next((one for one in found if one.line == link.line), found[0]), link.line, link.before, link.after)
         for link in links
     ]
     tags = [(finding, fix) for finding, fix in fixes if fix.what == "tag"]
