@@ -113,7 +113,6 @@ class _Value:
     items: tuple[_Value, ...] = ()
     """Of a list, or the values of a mapping."""
     text: str = ""
-    """Of a scalar."""
 
 
 @struct

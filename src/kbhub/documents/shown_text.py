@@ -70,7 +70,6 @@ def fenced(text: str) -> str:
 
 
 REJECTED = "tried, and not taken"
-"""The mark of a memory of such a way."""
 
 
 def outdated_mark(why: str) -> str:

@@ -272,7 +272,6 @@ class Traversal:
     skipped: list[Problem] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
-    """See `Scan.passed_over`."""
     joined: bool = False
     """Whether there are files, such as links, that cannot be judged independently of others."""
     full: bool = False

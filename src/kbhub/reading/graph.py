@@ -187,9 +187,8 @@ class Edge:
     goal: Node | None
     """None if the target is no document of an active base; see `Faults` for what it is then."""
     by: str = ""
-    """See `Resolution.by`."""
     others: tuple[Node, ...] = ()
-    """See `Resolution.others`."""
+    """This and `by` are those of `Resolution`."""
 
 
 class Graph(Value):
@@ -423,7 +422,6 @@ class ResolvedLink(WrittenLink):
 
     status: Status
     goal: Node | None
-    """The target document."""
     others: tuple[Node, ...]
     """Other documents it could mean."""
     by: str

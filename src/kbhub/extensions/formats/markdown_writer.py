@@ -101,7 +101,6 @@ class _Container:
     rest: str = ""
     """Prefix of all its lines but the first."""
     begun: bool = False
-    """Whether it has any text."""
     number: int = 1
     """Number of the next item of an ordered list."""
 
