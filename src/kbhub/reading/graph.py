@@ -35,8 +35,8 @@ from kbhub.reading.links import (
     SiteSettings,
     files_by_name,
     folded,
-    folders_above,
     places,
+    site_folders,
     site_settings,
     stem,
 )
@@ -390,7 +390,7 @@ def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iter
     starts = [folder, posixpath.join(root, stem(link.path))]
     if link.target.startswith("/"):
         repository = repository_of(base, git_root)
-        above = [root, *(posixpath.join(root, one) for one in folders_above(link.path))]
+        above = [root, *(posixpath.join(root, one) for one in site_folders(link.path))]
         starts = [root, *([repository.as_posix()] if repository else [])]
         starts += [posixpath.join(one, assets) for one in above for assets in ("", *ASSETS)]
     elif not link.target.startswith(("./", "../")):

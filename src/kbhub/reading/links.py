@@ -40,6 +40,8 @@ _NUMBER = re.compile(r"(?:(?<=/)|^)\d+[ _.-]+(?=[^/\d])")
 _POST = re.compile(r"/(\d{4}/\d\d)/(?:\d\d/)?([^/]+?)(?:\.html)?/?$")
 """Address of a post of a blog, with its year and month."""
 
+_LANGUAGE = re.compile(r"[a-z]{2}(?:-[a-z]{2,4})?", re.IGNORECASE)
+
 _DATE = re.compile(r"\d{4}-\d\d-\d\d-")
 
 MOST_OTHERS = 9
@@ -128,7 +130,7 @@ class PathTable:
             top, _, rest = target.strip("/").partition("/")
             has_top = any(path.startswith(f"{top}/") for path in self.paths)
             # The site's root is the base, or a folder above the page.
-            above = () if ".." in target.split("/") else folders_above(source)
+            above = () if ".." in target.split("/") else site_folders(source)
             places = [target.strip("/"), *(f"{root}{target}" for root in above)]
             places += [] if has_top or not rest else [rest]
         else:
@@ -274,10 +276,12 @@ def site_settings(base: Base) -> SiteSettings | None:
     return None
 
 
-def folders_above(path: str) -> list[str]:
-    """Return the folders that a path lies in, the outermost first."""
+def site_folders(path: str) -> list[str]:
+    """Return the folders above a page that may be the root of its site, or of a language there, the outermost first."""
     parts = path.split("/")[:-1]
-    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    ends = (count for count, part in enumerate(parts, 1) if part.casefold() in {*SITE_ROOTS, "src"})
+    with_languages = [(end, end + 1) if _LANGUAGE.fullmatch((*parts, "")[end]) else (end,) for end in ends]
+    return ["/".join(parts[:count]) for counts in with_languages for count in counts]
 
 
 def folded(text: str) -> str:
