@@ -75,6 +75,14 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
     )
 
 
+def test_code_quoted_on_one_line_has_no_fences():
+    code = "Run it:\n\n```sh\nwhich kbhub\n```\n\nThen wait."
+    text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=code),)), hit(1, excerpt=code)])
+
+    assert ' · lines 9-12: "Run it: which kbhub Then wait."\n' in text
+    assert text.endswith("\n   > Run it: which kbhub Then wait.")
+
+
 def test_behind_a_certain_first_hit_the_others_are_one_line_each():
     hits = [hit(0), hit(1, score=0.85), hit(2, score=0.5)]
     certain, unsure = answer(hits, verdict="strong"), answer(hits, verdict="weak")

@@ -295,6 +295,11 @@ def _code(text: str) -> dict[int, str]:
     return code
 
 
+def without_fences(text: str) -> str:
+    """Return a text without its empty lines and the first and last lines of fenced code."""
+    return "\n".join([line for line in text.split("\n") if line.strip() and not _FENCE.match(line)])
+
+
 def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs: bool = False) -> Iterator[str]:
     """Yield the lines without the indentation of admonitions and tabs; as quotes if asked, `tabs` only with those."""
     opened: list[tuple[int, int, str]] = []

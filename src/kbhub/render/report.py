@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from kbhub.documents.shown_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, quoted, unmarked
+from kbhub.documents.shown_text import (
+    TITLE_BYTES,
+    bare,
+    compact,
+    cut,
+    fenced,
+    one_line,
+    quoted,
+    unmarked,
+    without_fences,
+)
 from kbhub.errors import UsageError
 from kbhub.values import counted, struct
 
@@ -323,7 +333,7 @@ def _quote_lines(quote: Quote) -> list[str]:
         if quote.terms is not None:
             from kbhub.index.query.excerpts import excerpt  # noqa: PLC0415 - loads SQLite, which `--help` does without
 
-            lines = [line for line in (_FRONT_MATTER.sub("", text) or text).split("\n") if line.strip()]
+            lines = without_fences(_FRONT_MATTER.sub("", text) or text).split("\n")
             while len(lines) > 1 and lines[0].startswith("#"):  # the headings are in the title already
                 del lines[0]
             text, _ = excerpt(unmarked("\n".join(lines)), quote.terms, GLANCE_CHARACTERS)

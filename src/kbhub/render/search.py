@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, one_line, outdated_mark, unmarked
+from kbhub.documents.shown_text import (
+    REJECTED,
+    TITLE_BYTES,
+    cut,
+    fenced,
+    one_line,
+    outdated_mark,
+    unmarked,
+    without_fences,
+)
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import terminal
@@ -224,7 +233,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
     also = ", ".join(lines for lines, shown in spans if not shown)
-    texts = [(lines, " ".join(unmarked(shown).split())) for lines, shown in spans if shown]
+    texts = [(lines, " ".join(unmarked(without_fences(shown)).split())) for lines, shown in spans if shown]
     same = say("same text: {}", Line(", ".join(hit.duplicates)))
     signals = [
         f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
