@@ -337,6 +337,19 @@ def test_the_same_content_is_told_once_per_copy(audited):
     assert "content is the same" in report.findings[0].message
 
 
+def test_versions_of_a_documentation_are_no_duplicates(audited):
+    words = " ".join(f"word{number}" for number in range(200))
+    files = {f"docs/v{version}/a.md": f"# A\n\n{words}\n" for version in (1, 2)}
+    files |= {
+        "docs/v3/moved/a.md": f"# A\n\n{words} more\n",
+        "docs/v3/b.md": f"# A\n\n{words}\n",
+        "c.md": "# A\n\nB.\n",
+    }
+    report = audited(files, notes={"docs/v2/c.md": "# A\n\nB.\n"}, checks=["duplicates"])
+
+    assert [(one.ref, one.others) for one in report.findings] == [("notes@docs/v2/c.md", ("c.md",))]
+
+
 def test_nearly_the_same_text_is_told_with_how_much_is_the_same(audited):
     """Front matter does not count, a changed word does little, another half is another document."""
     words = SAME.split()

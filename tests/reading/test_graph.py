@@ -306,15 +306,22 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
 
 def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
     """As Hugo, VitePress, Starlight and Jekyll have it; a path that leads out of it is none."""
-    paths = ["content/en/flux/_index.md", "content/en/flux/cmd/get.md", "content/de/flux/cmd/get.md", "x.md"]
+    paths = [
+        "README.md",
+        "content/en/_index.md",
+        "content/en/flux/_index.md",
+        "content/en/flux/cmd/get.md",
+        "content/de/flux/cmd/get.md",
+        "x.md",
+    ]
     paths += ["content/en/blog/2021-06-08-bug/index.md", "_posts/2021-06-09-fix.md", "_posts/2022-06-09-fix.md", "p.md"]
-    table = PathTable(paths, [("x.md", "/old/x/")], [(paths[4], "bug-scrub"), ("p.md", "/about/us/")])
+    table = PathTable(paths, [("x.md", "/old/x/")], [(paths[6], "bug-scrub"), ("p.md", "/about/us/")])
     leads = {
         "/flux/cmd/get/": "content/en/flux/cmd/get.md", "/flux/": "content/en/flux/_index.md",
         "/flux/cmd/get.html": "content/en/flux/cmd/get.md", "/old/x": "x.md", "/about/us": "p.md",
         "/blog/2021/06/bug-scrub/": "content/en/blog/2021-06-08-bug/index.md",
         "/news/2021/06/09/fix.html": "_posts/2021-06-09-fix.md", "/news/2021/07/09/fix/": None,
-        "/cmd/../../../x": None, "/get": None, "/cmd/get": None,
+        "/cmd/../../../x": None, "/get": None, "/cmd/get": None, "/": "content/en/_index.md",
     }  # fmt: skip
     found = {target: table.resolve("content/en/flux/start.md", target, "markdown") for target in leads}
 
@@ -342,7 +349,7 @@ def test_a_wikilink_and_an_entry_of_related_are_paths_from_the_root_or_names():
 
 @pytest.mark.parametrize("kind", ["wikilink", "embed", "related"])
 def test_of_several_of_one_name_the_nearest_is_meant_and_it_is_said(kind):
-    """Same folder, then below it, then the shortest path; the others are named."""
+    """Same folder, then below it, then with most folders in common, then the shortest path; the others are named."""
     table = PathTable(["p/deep/note.md", "q/note.md", "q/deep/note.md", "long/way/note.md", "q/x.md", "y.md"])
 
     same = table.resolve("q/x.md", "note", kind)
@@ -352,6 +359,9 @@ def test_of_several_of_one_name_the_nearest_is_meant_and_it_is_said(kind):
     assert ("q/note.md", ("q/deep/note.md", "p/deep/note.md", "long/way/note.md")) == (same.path, same.others)
     assert ("q/note.md", "name", 3) == (elsewhere.path, elsewhere.by, len(elsewhere.others))
     assert "p/deep/note.md" == below.path
+
+    languages = PathTable(["bn/sync/note.md", "da/deep/sync/note.md", "da/ext/x.md"])
+    assert "da/deep/sync/note.md" == languages.resolve("da/ext/x.md", "note", kind).path
 
 
 def test_a_title_that_two_documents_have_is_ambiguous():

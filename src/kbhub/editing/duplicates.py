@@ -19,6 +19,7 @@ import numpy as np
 
 from kbhub.editing.findings import AuditRun, Found, Material
 from kbhub.index.catalogue import bodies
+from kbhub.index.references import are_versions
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -168,11 +169,15 @@ def resembling(run: AuditRun) -> Iterator[Found]:
                 distinct.append((material, path))
             elif material.documents[path].size:
                 of, other = first[row.hash]
+                if of is material and are_versions(path, other):
+                    continue
                 if os.path.realpath(real) != os.path.realpath(of.base.path / other):  # a link to it is no copy
                     yield _found(material, path, (of, other), "The content is")
     pairs, complete = alike(_texts(distinct), NEARLY)
     for pair in pairs:
-        yield _found(*distinct[pair.other], distinct[pair.one], f"The text is {pair.likeness:.0%}")
+        (of, one), (material, path) = distinct[pair.one], distinct[pair.other]
+        if of is not material or not are_versions(one, path):
+            yield _found(material, path, (of, one), f"The text is {pair.likeness:.0%}")
     if not complete:
         run.notes.append("Too many documents are similar to each other; not all of them were compared.")
 

@@ -397,3 +397,13 @@ def _why(key: str, value: object, now: float) -> str | None:
     if key == STALE_AFTER:
         return f"stale since {value[:10]}" if value[:10] <= today else None
     return f"{key} {value}" if value[:10] < today else None
+
+
+VERSION = re.compile(r"(?<![^/])(?:(?:v|version-|release-)\d+|\d+(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/)", re.IGNORECASE)
+"""Folder of a version of a documentation; a bare number may be a year."""
+
+
+def are_versions(one: str, other: str) -> bool:
+    """Whether two paths lie in folders of different versions of the same documentation."""
+    first, second = VERSION.search(one), VERSION.search(other)
+    return bool(first and second and first[0] != second[0] and one[: first.start()] == other[: second.start()])

@@ -156,6 +156,9 @@ class PathTable:
         """
         if not target:
             return Resolution(source, "itself")
+        homes = (self.at(f"{root}/") for root in reversed(site_folders(source)) if target == "/")
+        if home := next(filter(None, homes), None):
+            return Resolution(home, "site")
         for place in places(source, target, kind):
             if (path := self.at(place, folders=kind in PATH_KINDS or target.endswith("/"))) is not None:
                 # A bare name may mean others too, if only the folder decided; at the root it is the whole path.
@@ -200,12 +203,14 @@ class PathTable:
         return [path for path in same_end if f"/{folded(stem(path))}".endswith(f"/{end}")]
 
     def _nearest(self, source: str, paths: Iterable[str]) -> tuple[str, ...]:
-        """Sort documents: in the same folder, below it, then by length of path."""
+        """Sort documents: in the same folder, below it, by the folders in common, then by length of path."""
         folder = posixpath.dirname(source)
         below = f"{folder}/" if folder else ""
 
-        def distance(path: str) -> tuple[bool, bool, tuple[int, int, str]]:
-            return posixpath.dirname(path) != folder, not path.startswith(below), _length(path)
+        def distance(path: str) -> tuple[bool, bool, int, tuple[int, int, str]]:
+            own = posixpath.dirname(path)
+            shared = len(posixpath.commonpath([folder, own]))
+            return own != folder, not path.startswith(below), -shared, _length(path)
 
         return tuple(sorted(dict.fromkeys(islice(paths, MOST_NAMED)), key=distance)[: MOST_OTHERS + 1])
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from kbhub.hub import Hub
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
-from kbhub.index.references import REJECTED, age_days
+from kbhub.index.references import REJECTED, VERSION, age_days
 from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
 from kbhub.types import Query
@@ -418,9 +418,6 @@ WEIGHED = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh
 OLDER = 0.8
 """Factor of a page of which a newer version was found."""
 
-_VERSION = re.compile(r"(?<![^/])(?:(?:v|version-|release-)\d+|\d+(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/)", re.IGNORECASE)
-"""Folder of a version of a documentation; a bare number may be a year."""
-
 
 def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Rank the newest version of a page, or the one that is asked for, before the others."""
@@ -428,7 +425,7 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
         path = paths[hit.document_key]
-        if folder := _VERSION.search(path):
+        if folder := VERSION.search(path):
             number = folder[0].casefold().removesuffix(".x").lstrip("abcdefghijklmnopqrstuvwxyz-")
             is_asked = folder[0].casefold() in asked or ("." in number and number in asked)
             version = (math.inf,) if is_asked else tuple(map(float, number.split(".")))
