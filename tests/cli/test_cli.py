@@ -307,6 +307,15 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     assert anonymous("---\n".join(told), environment) == snapshot
 
 
+def test_a_named_pointer_is_trusted_whatever_the_global_config_says(kbhub, environment):
+    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
+    environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
+    environment.write(str(environment.home / ".kbhub.json"), '{"bases": 5}')
+
+    assert "bases: expected an object" in kbhub("base", "trust", code=2).err
+    assert "notes" in kbhub("base", "trust", ".kbhub.json", code=0).out
+
+
 def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
     environment.write("knowledge/c.md", "# C\n")
     kbhub("admin", "index")

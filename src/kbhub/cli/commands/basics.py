@@ -189,18 +189,23 @@ def trust(
     elif documents:
         result = TrustResult(grants=(let_speak(hub),))
     else:
-        home, discovery = hub.options.home, hub.discovery()
-        real_home = Path(os.path.realpath(home))
-        target = pointer or find_pointer(discovery.workspace, real_home, config=hub.config().path)
-        if target is None:
-            raise UsageError("No pointer found for this directory. Name one: kbhub base trust PATH/.kbhub.json")
-        base, problem = discovery.project, discovery.problem_of(PROJECT_ID)
-        if pointer is None and base and not problem and (base.writable or not writable):
-            raise UsageError(
-                f"{target} needs no permission beyond what is already allowed. `kbhub base trust --list` shows what is."
-            )
-        result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=home))
+        target = pointer or _untrusted_pointer(hub, writable=writable)
+        result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=hub.options.home))
     return Reply(result, trust_report(result.grants, result.revoked, listed=list_))
+
+
+def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
+    """Return the pointer of the workspace if it asks for something that is not allowed yet."""
+    discovery, home = hub.discovery(), Path(os.path.realpath(hub.options.home))
+    found = find_pointer(discovery.workspace, home, config=hub.config().path)
+    if found is None:
+        raise UsageError("No pointer found for this directory. Name one: kbhub base trust PATH/.kbhub.json")
+    base = discovery.project
+    if base and not discovery.problem_of(PROJECT_ID) and (base.writable or not writable):
+        raise UsageError(
+            f"{found} needs no permission beyond what is already allowed. `kbhub base trust --list` shows what is."
+        )
+    return found
 
 
 Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))]
