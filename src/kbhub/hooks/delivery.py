@@ -364,6 +364,10 @@ def _is_named(wording: str, hit: Hit) -> bool:
     return False
 
 
+def _tool(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+    return [_Part(HEAD), *_about(hub, event, known, own_only)]
+
+
 def _about(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Return memories and documents about the files or symbols that a prompt names, or a tool works on."""
     parts = []
@@ -392,7 +396,7 @@ def _memory_part(memory: MemoryFile, name: str, about: str = "", *, limit: int =
 _PARTS: dict[events.EventName, Callable[[Hub, events.Event, frozenset[str], bool], list[_Part]]] = {
     "session-start": _start,
     "prompt": _prompt,
-    "tool": lambda *of: [_Part(HEAD), *_about(*of)],
+    "tool": _tool,
 }
 
 

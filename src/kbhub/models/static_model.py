@@ -241,8 +241,16 @@ LEXICON = frozenset((WORDS, ROWS, LEVELS, STEPS))
 MOST_HEADER_BYTES = 1_000_000
 """Largest header of a safetensors file; with five tensors it takes 500."""
 
-_NAMES = ("I8", "U8", "F16", "F32", "F64", "I32", "I64", "U64")
-DTYPES = {name: np.dtype(f"<{name[0].lower()}{int(name[1:]) // 8}") for name in _NAMES}
+DTYPES: dict[str, np.dtype[Any]] = {
+    "I8": np.dtype("<i1"),
+    "U8": np.dtype("<u1"),
+    "F16": np.dtype("<f2"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "U64": np.dtype("<u8"),
+}
 """Name in safetensors → type, for those that these tensors have; all are little-endian."""
 
 OWN = Path(__file__).parent

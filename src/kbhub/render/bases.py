@@ -67,9 +67,8 @@ def status_report(
     passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in bases if entry.passed_over]
     running = ""
     if daemon := status.daemon:
-        since, http = (
-            f", {word}{text}" if text else "" for word, text in (("since ", daemon.since), ("", daemon.http))
-        )
+        since = f", since {daemon.since}" if daemon.since else ""
+        http = f", {daemon.http}" if daemon.http else ""
         other = f", version {daemon.version}" if daemon.version != status.version else ""
         running = f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub admin stop`"
     facts = _facts(

@@ -69,9 +69,18 @@ def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) 
     width = max(width, LEAST_WIDTH)
     if len(text) > DRAWN_CHARACTERS or _cut_in_code(text):
         return fitted("\n".join([*above, text]), width)
-    off: dict[str, Any] = dict.fromkeys(("legacy_windows", "highlight", "emoji", "markup"), False)
-    colours: dict[str, Any] = {"color_system": "standard" if colour else None, "no_color": not colour}
-    console = Console(file=io.StringIO(), width=width, force_terminal=True, theme=THEME, **off, **colours)
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        color_system="standard" if colour else None,
+        force_terminal=True,
+        legacy_windows=False,
+        theme=THEME,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        no_color=not colour,
+    )
     rows = console.render_lines(_PlainMarkdown(text, colour=colour), pad=False)
     body = "\n".join(_line(console, segments, terms if colour else ()) for segments in rows)
     return fitted("\n".join([*above, body.strip("\n")]), width)

@@ -115,7 +115,8 @@ def list_bases(hub: Hub) -> KnownBases:
     """Return all bases in the global config, active here or not, and any others that are active here."""
     settings, path = hub.config().settings, config_file(hub)
     active = {name for base in hub.discovery().bases for name in (base.id, *base.names)}
-    everywhere, bases, listed = status(Hub(replace(hub.options, every_base=True))), list[KnownBase](), set[str]()
+    everywhere = status(Hub(replace(hub.options, every_base=True)))
+    bases, listed = list[KnownBase](), set[str]()
     for found in everywhere.bases:
         base, names = found.base, (found.base.id, *found.base.names)
         listed |= {*names}
@@ -126,9 +127,17 @@ def list_bases(hub: Hub) -> KnownBases:
     problems = {problem.subject: problem.message for problem in everywhere.problems}
     for name, entry in settings.entries().items():
         if name not in listed:
-            more = {"places": places_of(settings, name), "problem": problems.get(name), "active": False}
-            folder = folder_in(hub, name, entry)
-            bases.append(KnownBase(id=name, path=folder, engine=entry.engine, origin="config", **more))
+            bases.append(
+                KnownBase(
+                    id=name,
+                    path=folder_in(hub, name, entry),
+                    engine=entry.engine,
+                    origin="config",
+                    active=False,
+                    places=places_of(settings, name),
+                    problem=problems.get(name),
+                )
+            )
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
 
 
@@ -161,14 +170,32 @@ class BaseChange(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-def add_base(hub: Hub, text: str, id_: str | None = None, places: Sequence[str] = (), **more: Any) -> BaseChange:
+def add_base(
+    hub: Hub,
+    text: str,
+    id_: str | None = None,
+    places: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    writable: bool = False,
+) -> BaseChange:
     """Add a folder or a shared base to the global config and activate it; `UsageError` if another is in its way.
 
-    `text` is the folder or URL as the user wrote it, or ID=FOLDER; `more` are fields of the entry. It is active below
-    `places`, in every project without any.
+    `text` is the folder or URL as the user wrote it, or ID=FOLDER. It is active below `places`, in every project
+    without any.
     """
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
-    fields = {key: [*value] if isinstance(value, tuple) else value for key, value in more.items() if value}
+    said = {
+        "name": name,
+        "description": description,
+        "include": [*include],
+        "exclude": [*exclude],
+        "writable": writable,
+    }
+    fields = {key: value for key, value in said.items() if value}
     folders = [place if place == EVERYWHERE else str(_absolute(place, home, cwd)) for place in places]
     for given, place in zip(places, folders, strict=True):
         if place != EVERYWHERE and not is_directory(Path(place)):
@@ -179,31 +206,31 @@ def add_base(hub: Hub, text: str, id_: str | None = None, places: Sequence[str] 
         if wrong := engine_fault(text):
             raise UsageError(f"The URL of a shared base {wrong}.")
         url, shared_as = split_engine_url(text)
-        name = id_ or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
-        _check_id(name)
+        base_id = id_ or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
+        _check_id(base_id)
         entry: dict[str, Any] = {"engine": text, **fields}
-        folder = folder_in(hub, name, BaseEntry(engine=text))
-        memories, notes = _for_memories(hub, text, name)
+        folder = folder_in(hub, base_id, BaseEntry(engine=text))
+        memories, notes = _for_memories(hub, text, base_id)
     else:
-        name, folder = _named_folder(text, id_, home, cwd)
+        base_id, folder = _named_folder(text, id_, home, cwd)
         entry = {"knowledge": portable(folder, home), **fields}
 
     def edit(text: str, settings: GlobalConfig) -> str:
-        _refuse_other(settings, name, folder, entry, hub)
-        if name not in settings.bases:
+        _refuse_other(settings, base_id, folder, entry, hub)
+        if base_id not in settings.bases:
             value = entry if len(entry) > 1 or "engine" in entry else entry["knowledge"]
-            text = set_value(text, ["bases", name], value, path)
-        if memories and not (name in settings.bases and settings.entries()[name].memories):
-            text = set_value(text, ["bases", name, "memories"], memories, path)
+            text = set_value(text, ["bases", base_id], value, path)
+        if memories and not (base_id in settings.bases and settings.entries()[base_id].memories):
+            text = set_value(text, ["bases", base_id, "memories"], memories, path)
         for key in _repo_keys(settings, folders, path.parent, home):
-            text = _activated(text, settings, key, name, path)
+            text = _activated(text, settings, key, base_id, path)
         return text
 
     changed = edit_config(hub, edit)
-    notes = (*notes, *_activity_notes(hub.config().settings, name, path.parent, home))
+    notes = (*notes, *_activity_notes(hub.config().settings, base_id, path.parent, home))
     if not changed:
         notes = (f"{path} already says so; nothing changed.", *notes)
-    return _change(hub, name, folder, entry.get("engine"), notes, changed=changed)
+    return _change(hub, base_id, folder, entry.get("engine"), notes, changed=changed)
 
 
 def _change(

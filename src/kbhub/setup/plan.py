@@ -130,9 +130,14 @@ def major_version(name: str, machine: Machine) -> int | None:
     if program is None:
         return None
     try:
-        where: dict[str, Any] = {"env": dict(machine.env), "cwd": machine.home, "stdin": subprocess.DEVNULL}
         process = subprocess.run(  # noqa: S603 - a program the user installed, our own arguments, no shell
-            [program, "--version"], capture_output=True, timeout=_VERSION_SECONDS, check=False, **where
+            [program, "--version"],
+            env=dict(machine.env),
+            cwd=machine.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -125,19 +125,29 @@ def registrations(machine: Machine) -> tuple[Registration, ...]:
     for client in CLIENTS:
         if not (file := machine.file(client)).is_file():
             continue
-        named = {"client": client.name, "title": client.title, "file": file}
+        name, title = client.name, client.title
         try:
             raw = servers(data_of(file, client.form), _keys(client, file, machine), file)
         except ConfigError as error:
-            found.append(Registration(**named, name=SERVER, command="", fault=str(error)))
+            found.append(Registration(client=name, title=title, file=file, name=SERVER, command="", fault=str(error)))
             continue
-        for entry in (entry_of(name, fields, client.shape) for name, fields in raw.items()):
+        for entry in (entry_of(key, fields, client.shape) for key, fields in raw.items()):
             if entry.name != SERVER and not runs_kbhub(entry):
                 continue
             argv, path = entry.argv, entry.env.get("PATH", machine.env.get("PATH", ""))
-            program = shutil.which(argv[0], path=path) if argv else None
-            started = {"command": argv[0] if argv else "", "args": argv[1:], "env": dict(entry.env), "program": program}
-            found.append(Registration(**named, name=entry.name, enabled=entry.enabled, **started))
+            found.append(
+                Registration(
+                    client=name,
+                    title=title,
+                    file=file,
+                    name=entry.name,
+                    command=argv[0] if argv else "",
+                    args=argv[1:],
+                    env=dict(entry.env),
+                    enabled=entry.enabled,
+                    program=shutil.which(argv[0], path=path) if argv else None,
+                )
+            )
     return tuple(found)
 
 

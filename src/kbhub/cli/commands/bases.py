@@ -95,8 +95,17 @@ def add(
     if found:
         made = add_found(hub)
         return Reply(made, found_report(made), code=0 if made.bases else 1)
-    told = {"name": name, "description": description, "include": include, "exclude": exclude, "writable": writable}
-    change = add_base(hub, path or "", id_, for_, **told)
+    change = add_base(
+        hub,
+        path or "",
+        id_,
+        for_,
+        name=name,
+        description=description,
+        include=include,
+        exclude=exclude,
+        writable=writable,
+    )
     return Reply(change, change_report(change, "Added"))
 
 

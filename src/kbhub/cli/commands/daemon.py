@@ -69,11 +69,11 @@ def serve(*, ways: Ways = Ways(), places: Places = Places()) -> int:  # noqa: B0
     """
     given = {name: getattr(ways, name) for name in ("http", "daemon", "port", "socket")}
     others = [f"--{name}" for name, value in given.items() if value is not None and value is not False]
-    own = {"structured": ways.structured, "read_only": ways.read_only}
     if ways.connect and others:
         raise UsageError(f"--connect cannot be used with {others[0]}.")
     if ways.connect:
-        done = connect(connect_options(places, **own, protocol=ways.protocol), os.environ)
+        wanted = connect_options(places, structured=ways.structured, read_only=ways.read_only, protocol=ways.protocol)
+        done = connect(wanted, os.environ)
         if done is not None:
             return done
     elif others:

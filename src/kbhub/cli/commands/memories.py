@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -99,12 +99,19 @@ def remember(
     if stdin and text:
         raise UsageError("Give the text as an argument, or `-` to read it from standard input, not both.")
     said = " ".join(map(argument, text)) if text else None
-    said = standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said
-    texts: dict[str, Any] = {"namespace": optional(namespace), "origin": optional(origin)}
-    marks: dict[str, Any] = {"rejected": rejected, "misleading": misleading, "allow_secret": allow_secret}
-    which, what = tuple(map(argument, tags)), tuple(map(argument, about))
     return remember_text(
-        hub, said, tags=which, scope=scope, about=what, id=id_, supersedes=supersedes, **texts, **marks
+        hub,
+        standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said,
+        tags=tuple(map(argument, tags)),
+        scope=scope,
+        about=tuple(map(argument, about)),
+        id=id_,
+        supersedes=supersedes,
+        namespace=optional(namespace),
+        origin=optional(origin),
+        rejected=rejected,
+        misleading=misleading,
+        allow_secret=allow_secret,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -99,10 +99,19 @@ def search(
     defaults = config.settings.search
     chosen = form == "text" or ("search", "limit") in config.said
     size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
-    where: dict[str, Any] = {"bases": bases, "mode": mode or defaults.mode, "limit": size, "offset": (page - 1) * size}
-    least = {name: getattr(hits, name) for name in ("min_score", "min_signals", "recency")}
-    how: dict[str, Any] = {"granularity": granularity, "explain": explain, **least}
-    asked = Query(text=text, queries=tuple(map(decoded, also)), **where, **how)
+    asked = Query(
+        text=text,
+        queries=tuple(map(decoded, also)),
+        bases=bases,
+        mode=mode or defaults.mode,
+        limit=size,
+        offset=(page - 1) * size,
+        granularity=granularity,
+        explain=explain,
+        min_score=hits.min_score,
+        min_signals=hits.min_signals,
+        recency=hits.recency,
+    )
     for _ in range(2):  # once more if it met a damaged index
         bring_in_step(hub, bases)
         began = time.perf_counter()

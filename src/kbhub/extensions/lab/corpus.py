@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode, parse_document
@@ -293,11 +293,17 @@ def ask_naively(dataset: Dataset, queries: Sequence[EvalQuery], depth: int) -> l
 def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, depth: int) -> QueryResult:
     """Run one query; see `ask`."""
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
-    texts: dict[str, Any] = {"passage": query.passage} if plan.passage else {}
-    texts |= {"queries": query.wordings} if plan.wordings else {}
-    how: dict[str, Any] = {"mode": mode, "fusion": "rrf" if plan.mode == "rrf" else "convex", "without": plan.without}
-    how |= {"granularity": "document" if dataset.sections is None else "chunk", "limit": min(depth, MOST_HITS)}
-    request = Query(text=query.text, bases=corpus.bases, **texts, **how)
+    request = Query(
+        text=query.text,
+        queries=query.wordings if plan.wordings else (),
+        passage=query.passage if plan.passage else "",
+        bases=corpus.bases,
+        mode=mode,
+        limit=min(depth, MOST_HITS),
+        granularity="document" if dataset.sections is None else "chunk",
+        without=plan.without,
+        fusion="rrf" if plan.mode == "rrf" else "convex",
+    )
     started = time.perf_counter()
     result = search(corpus.hub, request)
     elapsed = (time.perf_counter() - started) * 1000

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -228,11 +228,16 @@ class _Measurement:
             if plan.without or plan.parts > 1 or plan.wordings:
                 reference = measured[EvalPlan(plan.mode)]
             runs.append(self._figures(run, None if reference is run else reference))
-        unit = "document" if dataset.sections is None else "section"
-        gains = "exponential" if dataset.exponential else "linear"
-        sizes: dict[str, Any] = {"documents": documents, "chunks": chunks, "index_seconds": round(seconds, 2)}
-        parts: dict[str, Any] = {"runs": tuple(runs), "notes": tuple(notes)}
-        return report.DatasetFigures(name=dataset.name, gains=gains, unit=unit, **sizes, **parts)
+        return report.DatasetFigures(
+            name=dataset.name,
+            documents=documents,
+            chunks=chunks,
+            index_seconds=round(seconds, 2),
+            gains="exponential" if dataset.exponential else "linear",
+            unit="document" if dataset.sections is None else "section",
+            runs=tuple(runs),
+            notes=tuple(notes),
+        )
 
     def _parts(self) -> Iterator[tuple[Dataset, Mapping[str, Sequence[EvalQuery]], Setup]]:
         """Yield documents to search and the queries to ask of them, by source: all of them, or one query at a time."""

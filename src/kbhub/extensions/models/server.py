@@ -275,9 +275,14 @@ class Ollama:
             self._refusal = ollama.ResponseError
             # Following a redirect would send prompts to a server that the user did not choose; no proxy is on this
             # machine.
-            options = {"follow_redirects": False, "trust_env": not is_local(self._host)}
             try:
-                self._client = ollama.Client(self._host, timeout=PATIENCE, limits=ONE_REQUEST, **options)
+                self._client = ollama.Client(
+                    self._host,
+                    timeout=PATIENCE,
+                    limits=ONE_REQUEST,
+                    follow_redirects=False,
+                    trust_env=not is_local(self._host),
+                )
             except (ValueError, httpx.InvalidURL) as error:
                 raise self._no_address(error) from None
 

@@ -226,15 +226,20 @@ class Server:
             self._failed = None
             # A pooler between here and the server may give each transaction another session; and a plan for any list
             # of ids reads whole tables.
-            unprepared = {"autocommit": True, "prepare_threshold": None}
-            sizes: dict[str, Any] = {"min_size": 0, "max_size": MOST_CONNECTIONS, "max_idle": IDLE_SECONDS}
             self._pool = ConnectionPool(
                 self._info(),
-                kwargs={"application_name": "kbhub", "connect_timeout": LEAST_SECONDS, **unprepared},
+                kwargs={
+                    "autocommit": True,
+                    "application_name": "kbhub",
+                    "connect_timeout": LEAST_SECONDS,
+                    "prepare_threshold": None,
+                },
+                min_size=0,
+                max_size=MOST_CONNECTIONS,
+                max_idle=IDLE_SECONDS,
                 reconnect_timeout=self.timeout,
                 open=True,
                 name=self.name,
-                **sizes,
             )
             self._watch = threading.Thread(target=self._cut_overdue, args=(self._pool,), daemon=True)
             self._watch.start()
