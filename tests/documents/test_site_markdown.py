@@ -23,7 +23,8 @@ UNSEEN = [
     ("```mermaid\ngraph TD\n```\n\nText.", "\n\n\n\nText."),
     ("See [the guide][g] and [g].\n\n[g]: guide.md\n[long]:\n  guide.md", "See the guide and g.\n\n\n\n"),
     ("![[diagram.png]]", ""),
-    ('{{% alert title="Mind" %}}\nIt {{< param v >}} hurts.\n{{% /alert %}}', "\nIt  hurts.\n"),
+    ('{{% alert title="Mind" %}}\nIt {{< param v >}} hurts.\n{{% /alert %}}', "Mind\nIt  hurts.\n"),
+    ("{% note %}\n\nIt hurts.\n\n{% endnote %}\n{{< tabs >}}", "\n\nIt hurts.\n\n\n"),
     ("{% if x %}\nOnly *then*.\n{%- endif %}", "\nOnly *then*.\n"),
     ('See [a `b`]({{< ref "b#c" >}}) and ![c]({{ "/c.png" | relative_url }}).', "See a `b` and c."),
     (".. _Guide: https://a.example\n.. _far:\n   https://b.example\n\nText.", "\n\n\n\nText."),
@@ -76,6 +77,11 @@ def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_t
     quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"
     listed = "1. One\n\n   :::info\n\n   Two.\n\n   :::\n\n2. Three"
 
+    assert (
+        renderable('{{< warning title="Mind" >}}\nIt hurts.\n{{< /warning >}}\nEnd.')
+        == "> **Mind**\n> It hurts.\n\nEnd."
+    )
+    assert renderable("{{< note >}} stays open") == " stays open"
     assert renderable(text) == quoted
     assert renderable(listed) == "1. One\n\n   > **Info**\n   >\n   > Two.\n   >\n\n\n2. Three"
 

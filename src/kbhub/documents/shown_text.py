@@ -176,7 +176,7 @@ _HIDDEN = (
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
     r"|(?<!\])!?\[(?P<linked>[^\[\]\n]{1,300}+)\]\([^()\s{}]*+\{[{%][^{}\n]{1,500}[%}]\}[^()\n]*\)"
-    r"|\{\{(?:<[^<>{}\n]*>|%[^%{}\n]*%)\}\}|\{%[^%{}\n]*%\}"
+    r"|\{(?:\{[<%]|%)-?[ \t]*(?P<ended>/|end)?[ \t]*(?P<shortcode>\w*+)(?P<parameters>[^{}\n]*?)[>%]\}\}?"
     r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
 """Imports, exports, comments, components, anchors, attributes, shortcodes, icons; prose that resembles them stays."""
@@ -194,6 +194,13 @@ GENERATING = re.compile(
 
 TAB = "\ue000"
 """Begins the heading of a tab; no document's text is shown with it."""
+
+_NOTICES = frozenset(
+    ("alert", "callout", "caution", "danger", "hint", "important", "info", "note", "notice", "tip", "warning")
+)
+"""Shortcodes that are admonitions."""
+
+_TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
 
 _TAB_LABEL = re.compile(r"\s(label|value)=\{?(?:\"([^\"]*)\"|'([^']*)')")
 
@@ -268,6 +275,9 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
             labels = {key: one or other for key, one, other in _TAB_LABEL.findall(found["attributes"] or "")}
             label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
             shown = ":::" if found["closing"] else f":::tab[{label}]"
+        if found["shortcode"] in _NOTICES and not _beside(prose, match):
+            title = _TITLE.search(found["parameters"])
+            shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
         parts += [prose[at : match.start()], shown, "\n" * (match[0].count("\n") - shown.count("\n"))]
         at = match.end()
     cleared = "".join([*parts, prose[at:]]).split("\n")
