@@ -315,12 +315,14 @@ def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
         "x.md",
     ]
     paths += ["content/en/blog/2021-06-08-bug/index.md", "_posts/2021-06-09-fix.md", "_posts/2022-06-09-fix.md", "p.md"]
-    table = PathTable(paths, [("x.md", "/old/x/")], [(paths[6], "bug-scrub"), ("p.md", "/about/us/")])
+    slugs = [(paths[6], "bug-scrub"), ("p.md", "/about/us/"), (paths[8], 7)]
+    table = PathTable(paths, [("x.md", "/old/x/"), ("x.md", "/en/flux/cmd/get")], slugs)
     leads = {
         "/flux/cmd/get/": "content/en/flux/cmd/get.md", "/flux/": "content/en/flux/_index.md",
         "/flux/cmd/get.html": "content/en/flux/cmd/get.md", "/old/x": "x.md", "/about/us": "p.md",
         "/blog/2021/06/bug-scrub/": "content/en/blog/2021-06-08-bug/index.md",
         "/news/2021/06/09/fix.html": "_posts/2021-06-09-fix.md", "/news/2021/07/09/fix/": None,
+        "/2022/06/7/": "_posts/2022-06-09-fix.md", "/en/flux/cmd/get": "content/en/flux/cmd/get.md",
         "/cmd/../../../x": None, "/get": None, "/cmd/get": None, "/": "content/en/_index.md",
     }  # fmt: skip
     found = {target: table.resolve("content/en/flux/start.md", target, "markdown") for target in leads}

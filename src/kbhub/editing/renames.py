@@ -262,10 +262,8 @@ class _Move:
             for old in (rest, f"{rest}{ending}"):
                 yield from (f"{name}@{form}" for form in spelling(old, RELATED, "", wanted))
             return
-        root = stem(led).removesuffix(stem(target).rstrip("/"))
-        if (
-            target.startswith("/") and 0 < len(root) < len(stem(led)) and wanted.startswith(f"{root}/")
-        ):  # that of a site
+        root = stem(led).removesuffix(stem(target).rstrip("/"))  # of the site, from which `/…` starts
+        if target.startswith("/") and 0 < len(root) < len(stem(led)) and wanted.startswith(f"{root}/"):
             page = wanted if is_markdown(target) else stem(wanted)
             yield f"{page.removeprefix(root)}{'/' if target.endswith('/') else ''}"
         for old in (target, f"{target}{ending}", f"./{target}{ending}"):

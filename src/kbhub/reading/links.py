@@ -103,9 +103,11 @@ class PathTable:
     def _by_address(self) -> dict[str, str]:
         """Folded address on a documentation site → path, the shortest."""
         given = [(path, posixpath.join(posixpath.dirname(path), str(slug))) for path, slug in self._slugs]
-        given += [(path, name) for path, name in self._names if name.startswith("/")]
+        given += [(path, path) for path in self.paths]
+        # A page goes before a title or alias that is its address.
+        named = [(path, name) for path, name in self._names if name.startswith("/")]
         addresses: dict[str, str] = {}
-        for path, name in sorted([*given, *((path, path) for path in self.paths)], key=lambda pair: _length(pair[0])):
+        for path, name in (*sorted(given, key=lambda pair: _length(pair[0])), *sorted(named)):
             address = _address(name)
             addresses.setdefault(address, path)
             for root in self._roots:
@@ -121,7 +123,7 @@ class PathTable:
         paths = defaultdict(set)
         for path, name in [*self._slugs, *((path, _address(path)) for path in self.paths)]:
             if _DATE.search(path):
-                paths[folded(_DATE.sub("", name).strip("/").rpartition("/")[2])].add(path)
+                paths[folded(_DATE.sub("", str(name)).strip("/").rpartition("/")[2])].add(path)
         return paths
 
     def _on_site(self, source: str, target: str) -> str | None:
@@ -234,21 +236,19 @@ PAGE = ".html"
 """Ends the address of a page that a site makes of a document."""
 
 SITE_SETTINGS = (
-    *(
-        "_config.yml",
-        "astro.config.mjs",
-        "astro.config.ts",
-        "book.toml",
-        "docusaurus.config.js",
-        "docusaurus.config.ts",
-    ),
-    *(
-        "hugo.toml",
-        "hugo.yaml",
-        "mkdocs.yml",
-        "zensical.toml",
-        *(f".vitepress/config.{end}" for end in ("js", "mts", "ts")),
-    ),
+    "_config.yml",
+    "astro.config.mjs",
+    "astro.config.ts",
+    "book.toml",
+    "docusaurus.config.js",
+    "docusaurus.config.ts",
+    "hugo.toml",
+    "hugo.yaml",
+    "mkdocs.yml",
+    "zensical.toml",
+    ".vitepress/config.js",
+    ".vitepress/config.mts",
+    ".vitepress/config.ts",
 )
 """Files with the settings of a documentation site."""
 
@@ -283,10 +283,13 @@ def site_settings(base: Base) -> SiteSettings | None:
 
 def site_folders(path: str) -> list[str]:
     """Return the folders above a page that may be the root of its site, or of a language there, the outermost first."""
-    parts = path.split("/")[:-1]
-    ends = (count for count, part in enumerate(parts, 1) if part.casefold() in {*SITE_ROOTS, "src"})
-    with_languages = [(end, end + 1) if _LANGUAGE.fullmatch((*parts, "")[end]) else (end,) for end in ends]
-    return ["/".join(parts[:count]) for counts in with_languages for count in counts]
+    parts, folders = path.split("/")[:-1], list[str]()
+    for count, part in enumerate(parts, 1):
+        if part.casefold() in SITE_ROOTS or part.casefold() == "src":
+            folders.append("/".join(parts[:count]))
+            if count < len(parts) and _LANGUAGE.fullmatch(parts[count]):
+                folders.append("/".join(parts[: count + 1]))
+    return folders
 
 
 def folded(text: str) -> str:
