@@ -234,8 +234,8 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
 
 
 def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(environment):
-    """Years are no versions, and other pages of an old version stay where they are."""
-    for version in ("v3.9", "v3.10", "version-2", "2021", "2022"):
+    """Years are no versions, 3.1 is not 3.10, and other pages of an old version stay where they are."""
+    for version in ("v3.1", "v3.9", "v3.10", "version-2", "versıon-4", "2021", "2022"):
         environment.write(f"knowledge/{version}/zebra.md", f"# Zebras\n\nStriped zebras run, says {version}.\n")
     environment.write("knowledge/v3.9/other.md", "# Zebras\n\nStriped zebras run and run, says nobody else.\n")
     years = ["2021/zebra.md", "2022/zebra.md"]
@@ -247,10 +247,11 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
 
     first, lowered, paths = found("striped zebras")
     assert first == "v3.10/zebra.md"
-    assert lowered == ["v3.9/zebra.md", "version-2/zebra.md"]
+    assert lowered == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]
     assert set(years) <= set(paths)
     assert found("striped zebras in 3.9")[0] == "v3.9/zebra.md"
-    assert found("striped zebras of version-2")[1] == ["v3.10/zebra.md", "v3.9/zebra.md"]
+    assert found("striped zebras of version-2")[1] == ["v3.1/zebra.md", "v3.10/zebra.md", "v3.9/zebra.md"]
+    assert found("striped zebras in v3.10")[1] == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]
 
 
 def test_newer_documents_are_preferred_only_if_asked(environment):

@@ -399,7 +399,9 @@ def _why(key: str, value: object, now: float) -> str | None:
     return f"{key} {value}" if value[:10] < today else None
 
 
-VERSION = re.compile(r"(?<![^/])(?:(?:v|version-|release-)\d+|\d+(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/)", re.IGNORECASE)
+VERSION = re.compile(
+    r"(?<![^/])(?:(?:v|version-|release-)\d+|\d+(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/)", re.IGNORECASE | re.ASCII
+)
 """Folder of a version of a documentation; a bare number may be a year."""
 
 

@@ -424,11 +424,14 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     paths, asked = bases.paths({hit.document_key for hit in hits}), plan.query.text.casefold()
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
-        path = paths[hit.document_key]
+        path = paths.get(hit.document_key, "")
         if folder := VERSION.search(path):
-            number = folder[0].casefold().removesuffix(".x").lstrip("abcdefghijklmnopqrstuvwxyz-")
-            is_asked = folder[0].casefold() in asked or ("." in number and number in asked)
-            version = (math.inf,) if is_asked else tuple(map(float, number.split(".")))
+            numbers = re.findall(r"\d+", folder[0])
+            # 3.1 is not in 3.10, nor 2.0 in 12.0.
+            name = folder[0].casefold().removesuffix(".x") if len(numbers) == 1 else ".".join(numbers)
+            begins = r"\b" if len(numbers) == 1 else r"(?<![\d.])"
+            is_asked = re.search(rf"{begins}{re.escape(name)}(?!\d)", asked)
+            version = (math.inf,) if is_asked else tuple(map(float, numbers))
             pages[hit.key[0], path[: folder.start()] + path[folder.end() :]].append((version, hit))
     for versions in pages.values():
         newest = max(version for version, _ in versions)
