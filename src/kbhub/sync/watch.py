@@ -111,21 +111,22 @@ class Watcher:
         while not self._stop.is_set():
             current = _current(self._hub)
             bases = current[1].bases if current else ()
-            self._plan = plan = _Plan(current, bases, _looks_of(bases))
+            plan = _Plan(current, bases, _looks_of(bases))
             for base in bases:
                 if system := None if base.engine else remote_system(base.path):
                     plan.polled[base.id] = f"it is on {system}"
                 elif not base.engine:
                     plan.roots |= {str(path): base for path in watched_folders(base) if path.is_dir()}
+            self._plan = plan  # whole, since other threads read it
             try:
-                self._follow(self._plan)
+                self._follow(plan)
             except (OSError, WatchfilesRustInternalError) as error:
                 reason = str(error).split("\n")[0] or type(error).__name__
                 log.warning("Cannot watch files (%s); polling instead.", reason)
-                self._plan.polled |= {base.id: reason for base in self._plan.bases}
-                self._plan.roots.clear()
-                self._plan.followed = False
-                self._follow(self._plan)
+                plan.polled |= {base.id: reason for base in plan.bases}
+                plan.roots.clear()
+                plan.followed = False
+                self._follow(plan)
 
     def _follow(self, plan: _Plan) -> None:
         """Report changes, looking at least every tick, until the plan is outdated."""
