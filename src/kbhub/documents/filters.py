@@ -246,8 +246,8 @@ class Filters:
             counts = Counter(rule.source for rule in rules)
             self.overfull += [source for source, count in counts.items() if count == MAX_RULES]
         # `*` in a base's own .gitignore keeps the whole base out of git, as one further up would.
-        own = () if path else [one for one in rules if excludes_everything(one) and one.source.endswith(".gitignore")]
-        rules = tuple(rule for rule in rules if rule not in own)
+        if not path:
+            rules = tuple(one for one in rules if not (excludes_everything(one) and one.source.endswith(".gitignore")))
         return (*layers, Layer(rules, skip=len(path) + 1 if path else 0)) if rules else layers
 
     def folder_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:

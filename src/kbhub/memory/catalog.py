@@ -281,8 +281,15 @@ def subjects_changed(hub: Hub) -> tuple[ChangedSubject, ...]:
             text = subject_text(hub, subject)
             old_hash = (memory.facts.about_hash or {}).get(subject)
             if text is None or old_hash not in (None, _hash(text)):
-                about = {"id": memory.facts.id, "ref": ref(hub, memory), "title": memory.title, "subject": subject}
-                changes.append(ChangedSubject(**about, state="vanished" if text is None else "changed"))
+                changes.append(
+                    ChangedSubject(
+                        id=memory.facts.id,
+                        ref=ref(hub, memory),
+                        title=memory.title,
+                        subject=subject,
+                        state="vanished" if text is None else "changed",
+                    )
+                )
     return tuple(sorted(changes, key=lambda change: (change.ref, change.subject)))
 
 

@@ -115,9 +115,16 @@ def trashed(hub: Hub) -> tuple[Trashed, ...]:
     found = []
     for name, (scope, file) in _files(hub).items():
         if forgotten := read(MemoryFolder(scope, Base(id="trash", path=file.parent, origin="memory")), file.name):
-            text, moment = catalog.shortened(forgotten.body), timestamp(forgotten.written)
-            about = {"name": name, "id": forgotten.facts.id, "title": forgotten.title}
-            found.append(Trashed(**about, scope=scope, text=text, forgotten=moment))
+            found.append(
+                Trashed(
+                    name=name,
+                    id=forgotten.facts.id,
+                    scope=scope,
+                    title=forgotten.title,
+                    text=catalog.shortened(forgotten.body),
+                    forgotten=timestamp(forgotten.written),
+                )
+            )
     return tuple(sorted(found, key=lambda one: (one.forgotten, one.name), reverse=True))
 
 

@@ -350,8 +350,15 @@ class DeletedTexts:
         assert self.folder is not None
         if not (self.folder / ABOUT).exists():
             self._write_about()
-        about = {"format": FORMAT, "path": entry.path, "size": entry.size, "mtimeNs": entry.mtime_ns}
-        first = json.dumps({**about, "sha256": digest.hex(), "kind": kind}).encode() + b"\n"
+        header = {
+            "format": FORMAT,
+            "path": entry.path,
+            "size": entry.size,
+            "mtimeNs": entry.mtime_ns,
+            "sha256": digest.hex(),
+            "kind": kind,
+        }
+        first = json.dumps(header).encode() + b"\n"
         write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(document).encode()))
         self._names.add(_name(entry.path))
 

@@ -101,8 +101,10 @@ class Freshness:
         events have reported what changed since, and all of that is indexed.
         """
         last = self.last.get(index)
-        if last is None or last.began > asked:
-            return last is None
+        if last is None:
+            return True
+        if last.began > asked:
+            return False
         fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / (WATCHED_SHARE if watched else COMPARING_SHARE)
         if watched:
             fair = max(fair, WATCHED_SECONDS)

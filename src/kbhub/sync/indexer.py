@@ -159,8 +159,13 @@ class DocumentReader:
             elif entry.path not in self.unread:
                 same.append(entry)
         vectors = embedding.of(documents) if embedding else {}
-        new = tuple(self.failed[failed:]), frozenset(self.unread - unread)
-        return Read(tuple(documents), tuple(same), vectors, *new)
+        return Read(
+            documents=tuple(documents),
+            same=tuple(same),
+            vectors=vectors,
+            failed=tuple(self.failed[failed:]),
+            unread=frozenset(self.unread - unread),
+        )
 
     def _fail(self, entry: FileEntry, message: str) -> None:
         self.unread.add(entry.path)

@@ -272,8 +272,13 @@ class Run:
                 self.writer.forget_vectors()
             if previous is not None and not same:
                 self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are recomputed.")
-            kind = {"embedder": self.embedder.fingerprint, "embedder_name": self.embedder.name}
-            self.writer.set_meta({**kind, "dimensions": dimensions})
+            self.writer.set_meta(
+                {
+                    "embedder": self.embedder.fingerprint,
+                    "embedder_name": self.embedder.name,
+                    "dimensions": dimensions,
+                }
+            )
 
     def _read(
         self, suspects: Sequence[FileEntry], indexed: Mapping[str, tuple[int, int, bytes]]

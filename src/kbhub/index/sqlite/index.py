@@ -262,8 +262,8 @@ class Packing:
 
     def write(self) -> None:
         """Write the packed data, within a transaction."""
-        columns = _arrays()
-        (embedder, known, made), connection = self._state.result(), self._connection
+        columns, connection = _arrays(), self._connection
+        embedder, known, made = self._state.result()
         for table in ("packed", "posting", "gone"):
             connection.execute(f"DELETE FROM {table}")
         connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
