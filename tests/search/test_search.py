@@ -240,8 +240,8 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
     environment.write("knowledge/v3.9/other.md", "# Zebras\n\nStriped zebras run and run, says nobody else.\n")
     years = ["2021/zebra.md", "2022/zebra.md"]
 
-    def found(query):
-        hits = search(environment, query, limit=10, explain=True).hits
+    def found(query, *without):
+        hits = search(environment, query, limit=10, explain=True, without=without).hits
         lowered = [hit.path for hit in hits if "version" in hit.trace.factors]
         return next(hit.path for hit in hits if hit.path.startswith("v")), sorted(lowered), [h.path for h in hits]
 
@@ -249,6 +249,7 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
     assert first == "v3.10/zebra.md"
     assert lowered == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]
     assert set(years) <= set(paths)
+    assert found("striped zebras", "version")[1] == []
     assert found("striped zebras in 3.9")[0] == "v3.9/zebra.md"
     assert found("striped zebras of version-2")[1] == ["v3.1/zebra.md", "v3.10/zebra.md", "v3.9/zebra.md"]
     assert found("striped zebras in v3.10")[1] == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]

@@ -439,4 +439,4 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             hit.multiply("version", 1.0 if version == newest else OLDER)
 
 
-VERSIONED = RankingSignal(("version",), lambda _: True, _prefer_newest)
+VERSIONED = RankingSignal(("version",), lambda plan: "version" not in plan.query.without, _prefer_newest)
