@@ -153,6 +153,7 @@ async def test_every_client_of_the_handshake_is_told_of_a_change(served):
     [
         ({"Authorization": "Bearer wrong"}, 401, "token is missing or wrong"),
         ({"Authorization": ""}, 401, "token is missing or wrong"),
+        ({"Authorization": "Basic {token}"}, 401, "token is missing or wrong"),
         ({"Host": "evil.example"}, 421, "only answers to"),
         ({"Host": "localhost.evil.example"}, 421, "only answers to"),
         ({"Origin": "http://evil.example"}, 403, "web pages"),
@@ -166,8 +167,9 @@ async def test_every_client_of_the_handshake_is_told_of_a_change(served):
 )
 def test_who_must_not_speak_is_refused(served, changed, status, said):
     environment, _, url, *_ = served
+    token = read_token(folder_of(environment))
 
-    answer = ask(url, headers_of(environment) | changed)
+    answer = ask(url, headers_of(environment) | {name: value.format(token=token) for name, value in changed.items()})
 
     assert answer.status_code == status
     assert said in answer.text

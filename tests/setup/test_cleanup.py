@@ -10,6 +10,7 @@ from filelock import FileLock
 from conftest import DAY
 from kbhub.extensions.models.llm import Expansion
 from kbhub.extensions.models.server import StoredAnswers
+from kbhub.memory.changes import remember
 from kbhub.render.bases import cleanup_report
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.cache import RESTING_SECONDS, delete, examine_cache
@@ -73,19 +74,30 @@ def test_what_was_set_aside_and_locks_without_index_are_found(indexed):
     index = next(folder.glob("notes-*.db"))
     aside = index.with_suffix(".aside.db")
     aside.write_bytes(b"old")
-    lock = folder / "old-0123456789ab.db.lock"
-    lock.touch()
+    lock, journal, kept = (
+        folder / f"{name}" for name in ("old-0123456789ab.db.lock", "old-0123456789ab.db-wal", f"{index.name}.lock")
+    )
+    for path in (lock, journal, kept):
+        path.touch()
     unknown = folder / "README.txt"
     unknown.write_text("mine")
 
     found = examine_cache(indexed.hub())
     delete(indexed.hub(), found)
 
-    assert {(one.path, one.kind) for one in found.found} == {(aside, "leftover"), (lock, "lock")}
+    assert {(one.path, one.kind) for one in found.found} == {(aside, "leftover"), (journal, "leftover"), (lock, "lock")}
     assert index.exists()
+    assert kept.exists()
     assert unknown.exists()
-    assert not aside.exists()
-    assert not lock.exists()
+    assert not any(map(os.path.exists, (aside, journal, lock)))
+
+
+def test_the_index_of_memories_that_are_off_is_kept(indexed):
+    remember(indexed.hub(), "staging restarts at noon")
+    indexed.hub().sync()
+    indexed.configure(bases={"notes": "~/notes", "gone": "~/gone"}, memory={"enabled": False})
+    assert len(indexes(indexed)) == 4
+    assert examine_cache(indexed.hub()).found == ()
 
 
 def test_a_base_that_came_back_keeps_its_index(indexed):

@@ -134,6 +134,13 @@ class TestLaunching:
         assert started.argv == (str(link if own else found.scripts / "kbhub"),)
         assert started.note == ""
 
+    def test_on_windows_the_launcher_of_a_tool_is_no_link(self, tmp_path):
+        found = installed(tmp_path / "tools" / "kbhub")
+        (found.prefix / "uv-receipt.toml").write_text("")
+        launcher = runner(tmp_path / "bin", "kbhub.exe")
+        env = {"UV_TOOL_BIN_DIR": str(launcher.parent)}
+        assert launch(found, Machine(tmp_path, env, "win32")).argv == (str(launcher),)
+
     def test_a_versioned_folder_is_started_by_the_link_to_it(self, tmp_path):
         found = installed(tmp_path / "Cellar" / "kbhub" / "1.2" / "libexec")
         link = linked(tmp_path / "brew" / "bin" / "kbhub", found.scripts / "kbhub")
