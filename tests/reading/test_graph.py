@@ -328,6 +328,8 @@ def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
     found = {target: table.resolve("content/en/flux/start.md", target, "markdown") for target in leads}
 
     assert leads == {target: one and one.path for target, one in found.items()}
+    inside = PathTable(["en/flux/get.md", "de/flux/get.md"])
+    assert inside.resolve("de/start.md", "/flux/get/", "markdown").path == "de/flux/get.md"
 
 
 def test_a_wikilink_and_an_entry_of_related_are_paths_from_the_root_or_names():

@@ -283,13 +283,10 @@ def site_settings(base: Base) -> SiteSettings | None:
 
 def site_folders(path: str) -> list[str]:
     """Return the folders above a page that may be the root of its site, or of a language there, the outermost first."""
-    parts, folders = path.split("/")[:-1], list[str]()
-    for count, part in enumerate(parts, 1):
-        if part.casefold() in SITE_ROOTS or part.casefold() == "src":
-            folders.append("/".join(parts[:count]))
-            if count < len(parts) and _LANGUAGE.fullmatch(parts[count]):
-                folders.append("/".join(parts[: count + 1]))
-    return folders
+    parts = path.split("/")[:-1]
+    roots = [0, *(count for count, part in enumerate(parts, 1) if part.casefold() in {*SITE_ROOTS, "src"})]
+    languages = [count + 1 for count in roots if count < len(parts) and _LANGUAGE.fullmatch(parts[count])]
+    return ["/".join(parts[:count]) for count in sorted({*roots[1:], *languages})]
 
 
 def folded(text: str) -> str:
