@@ -203,6 +203,15 @@ def test_windows_come_to_share_a_process_and_get_their_own_again_with_a_word(acc
     assert account.run("--client", "cursor", "--own-process")[1].split()[0] == "unchanged"
 
 
+def test_a_server_over_http_does_not_come_to_share_a_process(account):
+    command, serve, _ = account.wanted()
+    account.file(
+        ".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": {"command": "kbhub", "args": [serve, "--http"]}}})
+    )
+    assert account.run("--client", "cursor", "--yes")[0] == 0
+    assert started(account, "cursor") == [command, serve, "--http"]
+
+
 def test_a_server_of_another_name_is_not_registered_twice(account):
     account.file(".cursor/mcp.json", '{"mcpServers": {"notes": {"command": "/x/kbhub", "args": ["serve"]}}}')
     code, out, _ = account.run("--client", "cursor")
@@ -247,7 +256,13 @@ def test_odd_toml_is_kept(account, before, after):
 
 @pytest.mark.parametrize(
     "before",
-    ["", "A: 1", "extensions:\n", "extensions: {}\nB: 2\n", "A: 1\r\nextensions:\r\n  x:\r\n    enabled: true\r\n"],
+    [
+        "",
+        "A: 1",
+        "extensions:\n",
+        "extensions: {} # mine\nB: 2\n",
+        "A: 1\r\nextensions:\r\n  x:\r\n    enabled: true\r\n",
+    ],
 )
 def test_odd_yaml_is_kept(account, before):
     file = account.file(".config/goose/config.yaml", before)
@@ -260,6 +275,7 @@ def test_odd_yaml_is_kept(account, before):
     expected = yaml.safe_load(before) or {}
     assert (extensions, data) == (expected.pop("extensions", None) or {}, expected)
     assert (b"\r\n" in file.read_bytes()) == ("\r\n" in before)
+    assert ("# mine" in file.read_text()) == ("# mine" in before)
 
 
 def test_yaml_in_braces_is_left_to_its_owner(account):
