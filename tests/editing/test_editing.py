@@ -1,5 +1,6 @@
 """Documents are created, changed and appended to as asked, and found at once."""
 
+import errno
 import hashlib
 import os
 import re
@@ -21,7 +22,8 @@ from kbhub.errors import (
     UsageError,
     WriteRefused,
 )
-from kbhub.types import Query
+from kbhub.types import Base, Query
+from kbhub.workspace.files import open_folder
 from trees import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_pause")
@@ -241,6 +243,25 @@ def test_a_link_out_of_the_base_is_never_written_through(hub, shop, tmp_path):
             act()
 
     assert snapshot(outside.parent) == before
+
+
+def test_a_folder_that_became_a_link_meanwhile_is_none_of_the_base(tmp_path):
+    base = Base(id="b", path=tmp_path / "base", origin="config")
+    (tmp_path / "out").mkdir()
+    base.path.mkdir()
+    (base.path / "in").symlink_to(tmp_path / "out")
+    with pytest.raises(PathNotContained), open_folder(base, ["in"]):
+        pass
+
+
+def test_a_document_that_cannot_be_created_leaves_no_folders(hub, shop, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("kbhub.workspace.files.Folder.create", full)
+    with pytest.raises(WriteRefused, match="No space left"):
+        write_document(hub, "new/deep/x", text="# X")
+    assert not (shop.project / "knowledge" / "new").exists()
 
 
 def test_a_link_inside_the_base_is_written_through(hub, shop):

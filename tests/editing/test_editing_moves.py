@@ -150,9 +150,10 @@ def test_only_what_a_killed_process_left_is_swept_from_the_trash(hub, shop):
     forgotten = forget(hub, [remember(hub, "Releases need the VPN.").memory.id]).trash
     for folder in root.iterdir():
         os.utime(folder, (folder.stat().st_mtime - 2 * ABANDONED_SECONDS,) * 2)
+    (root / ".new-0b").mkdir()  # another process is at it
     entry = delete_document(hub, "rollback").trash
 
-    assert {folder.name for folder in root.iterdir()} == {foreign.name, forgotten.name, entry}
+    assert {folder.name for folder in root.iterdir()} == {".new-0b", foreign.name, forgotten.name, entry}
     assert len(list(forgotten.glob("*.md"))) == 1
 
 
