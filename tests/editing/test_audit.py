@@ -291,10 +291,12 @@ def test_files_are_found_from_the_page_as_a_folder_and_below_the_files_of_its_si
     files = {
         "content/en/design.md": "# D\n\n![a](../img/a.png) ![b](/b.png) ![c](/c.png) [d](../rules.yml)\n",
         **dict.fromkeys(("content/en/img/a.png", "static/b.png", "content/en/rules.yml"), "x"),
+        "notes/design.md": "# E\n\n![a](../b.png)\n",
+        "notes/b.png": "x",
     }
     report = audited(files, checks=["links"])
 
-    assert [one.message.split("'")[1] for one in report.findings] == ["/c.png"]
+    assert [one.message.split("'")[1] for one in report.findings] == ["/c.png", "../b.png"]
 
 
 def test_links_out_of_a_book_and_to_other_projects_are_no_findings(audited):

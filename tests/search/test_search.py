@@ -234,14 +234,16 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
 
 
 def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(environment):
-    """Years are no versions, 3.1 is not 3.10, and other pages of an old version stay where they are."""
-    for version in ("v3.1", "v3.9", "v3.10", "version-2", "versıon-4", "2021", "2022"):
+    """Times are no versions, 3.1 is not 3.10, and other pages of an old version, and its entrance, keep their place."""
+    for version in ("v3.1", "v3.9", "v3.10", "version-2", "versıon-4", "2021", "2022", "2021.07"):
         environment.write(f"knowledge/{version}/zebra.md", f"# Zebras\n\nStriped zebras run, says {version}.\n")
     environment.write("knowledge/v3.9/other.md", "# Zebras\n\nStriped zebras run and run, says nobody else.\n")
-    years = ["2021/zebra.md", "2022/zebra.md"]
+    for chapter in ("1.1", "1.2"):
+        environment.write(f"knowledge/{chapter}/README.md", f"# Zebras\n\nStriped zebras run in chapter {chapter}.\n")
+    years = ["2021/zebra.md", "2022/zebra.md", "2021.07/zebra.md"]
 
     def found(query, *without):
-        hits = search(environment, query, limit=10, explain=True, without=without).hits
+        hits = search(environment, query, limit=20, explain=True, without=without).hits
         lowered = [hit.path for hit in hits if "version" in hit.trace.factors]
         return next(hit.path for hit in hits if hit.path.startswith("v")), sorted(lowered), [h.path for h in hits]
 

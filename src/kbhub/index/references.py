@@ -400,9 +400,11 @@ def _why(key: str, value: object, now: float) -> str | None:
 
 
 VERSION = re.compile(
-    r"(?<![^/])(?:(?:v|version-|release-)\d+|\d+(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/)", re.IGNORECASE | re.ASCII
+    r"(?<![^/])(?:(?:v|version-|release-)\d+|\d{1,3}(?=\.\d))(?:\.\d+)*(?:\.x)?(?=/(?!(?:_?index|readme)\.\w+$))",
+    re.IGNORECASE | re.ASCII,
 )
-"""Folder of a version of a documentation; a bare number may be a year."""
+"""Folder of a version of a documentation, before a page other than its entrance: `2021/` and `2021.07/` are times, and
+`1.1/README.md` may be a chapter."""
 
 
 def are_versions(one: str, other: str) -> bool:

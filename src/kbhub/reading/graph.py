@@ -387,10 +387,11 @@ def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iter
     root = base.path.as_posix()
     folder = posixpath.join(root, posixpath.dirname(link.path))
     # On a site, a page is the folder that its links start from, and a folder above it or of its files the root.
-    starts = [folder, posixpath.join(root, stem(link.path))]
+    above = site_folders(link.path)
+    starts = [folder, *([posixpath.join(root, stem(link.path))] if above else [])]
     if link.target.startswith("/"):
         repository = repository_of(base, git_root)
-        above = [root, *(posixpath.join(root, one) for one in site_folders(link.path))]
+        above = [root, *(posixpath.join(root, one) for one in above)]
         starts = [root, *([repository.as_posix()] if repository else [])]
         starts += [posixpath.join(one, assets) for one in above for assets in ("", *ASSETS)]
     elif not link.target.startswith(("./", "../")):
