@@ -70,12 +70,12 @@ class FixtureServer(KbhubServer):
 
         return answered
 
-    async def _listed(self, *, samples: bool = False) -> list[ToolDefinition]:
+    async def list_tools(self, *, samples: bool = False) -> list[ToolDefinition]:
         """List kbhub's tools and the fixtures; one of them with its schema as it was written."""
         # kbhub writes references in its own schemas out, to save tokens; here it is asked what the wire keeps.
         return [
             tool.model_copy(update={"input_schema": SCHEMA}) if tool.name == SCHEMA_TOOL else tool
-            for tool in await super()._listed(samples=samples)
+            for tool in await super().list_tools(samples=samples)
         ]
 
     async def read_resource(self, uri: Any, context: Ctx | None = None) -> Iterable[Any] | InputRequiredResult:
