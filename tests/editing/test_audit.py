@@ -341,12 +341,8 @@ def test_the_same_content_is_told_once_per_copy(audited):
 
 def test_versions_of_a_documentation_are_no_duplicates(audited):
     words = " ".join(f"word{number}" for number in range(200))
-    files = {f"docs/v{version}/a.md": f"# A\n\n{words}\n" for version in (1, 2)}
-    files |= {
-        "docs/v3/moved/a.md": f"# A\n\n{words} more\n",
-        "docs/v3/b.md": f"# A\n\n{words}\n",
-        "c.md": "# A\n\nB.\n",
-    }
+    files = {f"docs/{path}.md": f"# A\n\n{words}\n" for path in ("v1/a", "v2/a", "v3/b")}
+    files |= {"docs/v3/moved/a.md": f"# A\n\n{words} more\n", "c.md": "# A\n\nB.\n"}
     report = audited(files, notes={"docs/v2/c.md": "# A\n\nB.\n"}, checks=["duplicates"])
 
     assert [(one.ref, one.others) for one in report.findings] == [("notes@docs/v2/c.md", ("c.md",))]

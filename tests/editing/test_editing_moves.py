@@ -367,3 +367,6 @@ def test_a_link_from_the_root_of_a_site_stays_one(environment):
     environment.write("knowledge/content/en/cmd/b.md", "# B\n")
     rename(synced(environment), "content/en/cmd/b.md", "content/en/c.md", update_links=True)
     assert text_of(environment, "content/en/a.md") == "# A\n\n[b](/c/#b) [b](/c.md)\n"
+    rename(synced(environment), "content/en/c.md", "content/en/c/_index.md", update_links=True)
+    rename(synced(environment), "content/en/c/_index.md", "content/en/d/_index.md", update_links=True)
+    assert text_of(environment, "content/en/a.md") == "# A\n\n[b](/d/#b) [b](/d/_index.md)\n"

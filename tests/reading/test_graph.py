@@ -363,7 +363,6 @@ def test_of_several_of_one_name_the_nearest_is_meant_and_it_is_said(kind):
     assert ("q/note.md", ("q/deep/note.md", "p/deep/note.md", "long/way/note.md")) == (same.path, same.others)
     assert ("q/note.md", "name", 3) == (elsewhere.path, elsewhere.by, len(elsewhere.others))
     assert "p/deep/note.md" == below.path
-
     languages = PathTable(["bn/sync/note.md", "da/deep/sync/note.md", "da/ext/x.md"])
     assert "da/deep/sync/note.md" == languages.resolve("da/ext/x.md", "note", kind).path
 

@@ -240,7 +240,6 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
     environment.write("knowledge/v3.9/other.md", "# Zebras\n\nStriped zebras run and run, says nobody else.\n")
     for chapter in ("1.1", "1.2"):
         environment.write(f"knowledge/{chapter}/README.md", f"# Zebras\n\nStriped zebras run in chapter {chapter}.\n")
-    years = ["2021/zebra.md", "2022/zebra.md", "2021.07/zebra.md"]
 
     def found(query, *without):
         hits = search(environment, query, limit=20, explain=True, without=without).hits
@@ -250,7 +249,7 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
     first, lowered, paths = found("striped zebras")
     assert first == "v3.10/zebra.md"
     assert lowered == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]
-    assert set(years) <= set(paths)
+    assert {"2021/zebra.md", "2022/zebra.md", "2021.07/zebra.md"} <= set(paths)
     assert found("striped zebras", "version")[1] == []
     assert found("striped zebras in 3.9")[0] == "v3.9/zebra.md"
     assert found("striped zebras of version-2")[1] == ["v3.1/zebra.md", "v3.10/zebra.md", "v3.9/zebra.md"]

@@ -14,7 +14,7 @@ from itertools import accumulate, takewhile
 from typing import Literal
 from urllib.parse import unquote
 
-from kbhub.documents.shown_text import without_code
+from kbhub.documents.shown_text import TEMPLATE, without_code
 from kbhub.types import Link
 from kbhub.values import struct
 
@@ -31,25 +31,20 @@ _CANDIDATE = re.compile(rf"\]\({_LOCAL}|\[\[")
 _BRACKET = re.compile(r"\[")
 # Every branch opens with a fixed character, which makes the search fast.
 _TOKEN = re.compile(r"\\.|\[\[([^\[\]\n]{1,1000}+)\]\](?!\()|\[|\]", re.DOTALL)
-_TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
-"""An expression that the build of a site replaces: of Hugo or Liquid."""
-
 _DESTINATION = re.compile(
-    rf"\(\s*+(?:<([^<>\n]{{0,2000}}+)>|((?>{_TEMPLATE}"
+    rf"\(\s*+(?:<([^<>\n]{{0,2000}}+)>|((?>{TEMPLATE}"
     r"|[^\s()<\\]|\\.|\((?:[^\s()\\]|\\.){0,1000}\)){0,2000}))"
     r"(?:\s++(?:\"[^\"]{0,1000}+\"|'[^']{0,1000}+'|\([^()]{0,1000}+\)))?\s*+\)"
 )
 _LABEL = re.compile(r"\[([^\[\]]{0,999}+)\]")
 _DEFINITION = re.compile(
     rf"[ \t>]*+\[(?!\^)((?:[^\[\]\\\n]|\\.){{1,999}})\]:[ \t]*+{_LOCAL}"
-    rf"(?:<([^<>\n]{{1,2000}}+)>|((?:{_TEMPLATE}|\S){{1,2000}}+))"
+    rf"(?:<([^<>\n]{{1,2000}}+)>|((?:{TEMPLATE}|\S){{1,2000}}+))"
 )
-_TEMPLATES = re.compile(_TEMPLATE)
+_TEMPLATES = re.compile(TEMPLATE)
 _NAMED = re.compile(
     r"""\b(?:ref|relref|link|post_url)\s+["']?([^\s"'|]+)|["']([^\s"']+)["']\s*\|\s*(?:relative|absolute)_url"""
 )
-"""A page that an expression names."""
-
 _UNKNOWN = "\n"
 """Stands for what only the build of the site knows; no destination has it."""
 

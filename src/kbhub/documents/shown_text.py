@@ -165,6 +165,9 @@ _ATTRIBUTES = (
     r"\{:?[ \t]*(?:[#.][\w-]+|[\w-]+=\"[^\"\n]*\")(?:[ \t]+(?:[#.][\w-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+)))*[ \t]*\}"
 )
 
+TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
+"""An expression that the build of a site replaces: of Hugo or Liquid."""
+
 _HIDDEN = (
     r"^import[ \t]+(?:(?:[\w$]+|\{[^{}'\"]{0,500}\}|\*[ \t]+as[ \t]+[\w$]+)(?:[ \t]*,[ \t]*\{[^{}'\"]{0,500}\})?"
     r"[ \t]+from[ \t]+)?['\"][^'\"\n]+['\"];?[ \t]*$"
@@ -175,7 +178,7 @@ _HIDDEN = (
     r"(?P<attributes>\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
-    r"|(?<!\])!?\[(?P<linked>[^\[\]\n]{1,300}+)\]\([^()\s{}]*+\{[{%][^{}\n]{1,500}[%}]\}[^()\n]*\)"
+    rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
     r"|\{(?:\{[<%]|%)-?[ \t]*(?P<ended>/|end)?[ \t]*(?P<shortcode>\w*+)(?P<parameters>[^{}\n]*?)[>%]\}\}?"
     r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
@@ -195,20 +198,17 @@ GENERATING = re.compile(
 TAB = "\ue000"
 """Begins the heading of a tab; no document's text is shown with it."""
 
-_NOTICES = frozenset(
-    ("alert", "callout", "caution", "danger", "hint", "important", "info", "note", "notice", "tip", "warning")
-)
+_NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|notice|tip|warning")
 """Shortcodes that are admonitions."""
 
 _TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
-
 _TAB_LABEL = re.compile(r"\s(label|value)=\{?(?:\"([^\"]*)\"|'([^']*)')")
 
 MOST_OPEN = 8
 """Admonitions and tabs within each other that are laid out."""
 
 _DEFINITION = (
-    r"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{1,999})\]:[ \t]*(?:\n[ \t]+)?(?:(?:<|\S*[./#:])\S+|\{[{%][^{}\n]*[%}]\}\S*)"
+    rf"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{{1,999}})\]:[ \t]*(?:\n[ \t]+)?(?:(?:<|\S*[./#:])\S+|{TEMPLATE}\S*)"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
 )
 _RST = (
@@ -275,7 +275,7 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
             labels = {key: one or other for key, one, other in _TAB_LABEL.findall(found["attributes"] or "")}
             label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
             shown = ":::" if found["closing"] else f":::tab[{label}]"
-        if found["shortcode"] in _NOTICES and not _beside(prose, match):
+        if _NOTICE.fullmatch(found["shortcode"] or "") and not _beside(prose, match):
             title = _TITLE.search(found["parameters"])
             shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
         parts += [prose[at : match.start()], shown, "\n" * (match[0].count("\n") - shown.count("\n"))]

@@ -24,7 +24,7 @@ from kbhub.hub import Hub
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of, short_hash
 from kbhub.reading.graph import RELATED, WrittenLink, written_links
-from kbhub.reading.links import PAGE, PATH_KINDS, LinkKind, PathTable, folded, places, stem
+from kbhub.reading.links import PAGE, PATH_KINDS, LinkKind, PathTable, folded, page_of, places, stem
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
 from kbhub.types import Base, Problem
@@ -262,9 +262,9 @@ class _Move:
             for old in (rest, f"{rest}{ending}"):
                 yield from (f"{name}@{form}" for form in spelling(old, RELATED, "", wanted))
             return
-        root = stem(led).removesuffix(stem(target).rstrip("/"))  # of the site, from which `/…` starts
-        if target.startswith("/") and 0 < len(root) < len(stem(led)) and wanted.startswith(f"{root}/"):
-            page = wanted if is_markdown(target) else stem(wanted)
+        root = page_of(led).removesuffix(page_of(target.rstrip("/")))  # of the site, from which `/…` starts
+        if target.startswith("/") and 0 < len(root) < len(page_of(led)) and wanted.startswith(f"{root}/"):
+            page = wanted if is_markdown(target) else page_of(wanted)
             yield f"{page.removeprefix(root)}{'/' if target.endswith('/') else ''}"
         for old in (target, f"{target}{ending}", f"./{target}{ending}"):
             yield from spelling(old, kind, source, wanted)

@@ -324,11 +324,16 @@ def stem(path: str) -> str:
     return path.rpartition(".")[0] if is_markdown(path) else path
 
 
+def page_of(path: str) -> str:
+    """Return a path as it is in the address of its page: without suffix and the name of the page for its folder."""
+    folder, _, name = stem(path).rpartition("/")
+    return folder if name.casefold() in FOLDER_PAGES else stem(path)
+
+
 def _address(path: str) -> str:
     """Return the folded address of a page: without numbers, suffix and the name of the page for its folder."""
-    address = folded(stem(_NUMBER.sub("", posixpath.normpath(path)).strip("/")))
-    folder, _, name = address.rpartition("/")
-    return folder if name in (*FOLDER_PAGES, ".") else address
+    address = folded(page_of(_NUMBER.sub("", posixpath.normpath(path)).strip("/")))
+    return "" if address == "." else address
 
 
 def _end(path: str, parts: int) -> str:
