@@ -22,10 +22,10 @@ from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, p
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config, shown_url
-from kbhub.workspace.discovery import Files, discover, find_workspace, missing, with_own, workspace_from_roots
+from kbhub.workspace.discovery import Files, discover, find_workspace, with_own, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
-from kbhub.workspace.project import TrustStore
+from kbhub.workspace.project import PROJECT_ID, TrustStore
 from kbhub.workspace.settings import EmbedderSettings
 
 MOST_MODELS = 4
@@ -247,7 +247,9 @@ class Hub:
     def missing(self) -> list[Problem]:
         """Return why bases that should be active are not."""
         config, discovery = self.current()
-        return missing(discovery, {*config.settings.bases, *self.options.bases})
+        active = {name for base in discovery.bases for name in (base.id, *base.names)}
+        wanted = {PROJECT_ID, *config.settings.bases, *self.options.bases} - active
+        return [problem for problem in discovery.problems if problem.subject in wanted]
 
     def limits(self) -> Limits:
         """Return the limits on what is read."""

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from kbhub.errors import ConfigError
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
 from kbhub.values import struct
-from kbhub.workspace.config import _PLAIN, checked
+from kbhub.workspace.config import checked
 from kbhub.workspace.settings import GlobalConfig, Pointer, in_file, plainly
 from kbhub.workspace.validation import validated
 
@@ -43,14 +43,14 @@ ENTRIES = (
 )
 
 
-@pytest.mark.parametrize(("declared", "more"), [(GlobalConfig, _PLAIN), (Pointer, None)])
+@pytest.mark.parametrize("declared", [GlobalConfig, Pointer])
 @settings(max_examples=12)
 @given(data=st.data())
-def test_what_is_plain_is_what_pydantic_says(declared, more, data):
+def test_what_is_plain_is_what_pydantic_says(declared, data):
     value = data.draw(like(declared))
     assume("\ud800" not in json.dumps(value, ensure_ascii=False))  # refused before either looks
     try:
-        plain = plainly(declared, value, more)
+        plain = plainly(declared, value)
     except ValueError:
         return
 
@@ -68,11 +68,11 @@ def test_what_is_plain_is_what_pydantic_says(declared, more, data):
 )
 def test_what_is_wrong_is_never_plain(value):
     with pytest.raises(ValueError, match=r"."):
-        plainly(GlobalConfig, value, _PLAIN)
+        plainly(GlobalConfig, value)
     with pytest.raises(ValidationError):
         validated(GlobalConfig, value)
     with pytest.raises(ConfigError, match=next(iter(value))):
-        checked(GlobalConfig, value, "x.json", more=_PLAIN)
+        checked(GlobalConfig, value, "x.json")
 
 
 PLACE = {"ref": "a.md", "docid": "#1", "base": "project", "path": "a.md", "start_line": 1, "end_line": 2}

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from conftest import make_repository
-from kbhub.workspace.git import git_root, identify_directory, main_worktree, normal_origin, origin_address
+from kbhub.types import Workspace
+from kbhub.workspace.git import git_root, identify, main_worktree, normal_origin, origin_address
 from repositories import add_remote, commit
 
 
 def identity(folder: Path):
     real = folder.resolve()
-    return identify_directory(real, git_root(real, Path("/nobody")))
+    return identify(Workspace(directory=real, source="", git_root=git_root(real, Path("/nobody"))))
 
 
 @pytest.fixture

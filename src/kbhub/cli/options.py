@@ -59,10 +59,8 @@ FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
 log = logging.getLogger(__name__)
 
 
-def within(name: str) -> Number:
-    """Return the validator of a number that is a field of a query."""
-    least, most = BOUNDS[name]
-    return Number(gte=least, lte=most)
+WITHIN = {name: Number(gte=least, lte=most) for name, (least, most) in BOUNDS.items()}
+"""Field of a query that is a number → the validator of its option."""
 
 
 AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
@@ -137,16 +135,16 @@ class Hits(Value):
     """Show all hits."""
 
     min_score: Annotated[
-        float, Parameter(name="--min-score", group=RARE, metavar="X", validator=within("min_score"))
+        float, Parameter(name="--min-score", group=RARE, metavar="X", validator=WITHIN["min_score"])
     ] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
     min_signals: Annotated[
-        int, Parameter(name="--min-signals", group=RARE, metavar="N", validator=within("min_signals"))
+        int, Parameter(name="--min-signals", group=RARE, metavar="N", validator=WITHIN["min_signals"])
     ] = 1
     """Show only hits found by at least this many signals, of keyword and semantic."""
 
-    recency: Annotated[float, Parameter(name="--recency", group=RARE, metavar="X", validator=within("recency"))] = 0.0
+    recency: Annotated[float, Parameter(name="--recency", group=RARE, metavar="X", validator=WITHIN["recency"])] = 0.0
     """Prefer newer documents, from 0 (off) to 1 (half a year halves the score)."""
 
     expand: Annotated[bool, Parameter(name="--expand", group=RARE)] = False
@@ -257,6 +255,7 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
         serve=serve,
         every_base=every_base,
         env=env,
+        cwd=here or Path(os.sep),
         typed_in=None if serve else here,
         warn=complain_once if warn and not serve else None,
     )

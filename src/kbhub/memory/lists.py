@@ -20,7 +20,7 @@ from kbhub.workspace.discovery import USER_ID, MemoryFolder, Scope, project_fold
 from kbhub.workspace.discovery import described as described_folder
 from kbhub.workspace.files import numbered
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.git import identify, path_identity
+from kbhub.workspace.git import Identity, identify
 from kbhub.workspace.trash import Trash, former_stem
 
 LISTED = 20
@@ -83,7 +83,7 @@ def former(hub: Hub) -> tuple[str, ...]:
     identity = identify(workspace)
     if identity is None or identity.kind == "path" or workspace.directory is None:
         return ()
-    before = path_identity(workspace.git_root or workspace.directory)
+    before = Identity("path", str(workspace.root))
     return tuple(
         f"This project has memories from before, stored as {before.text}. Move them to {identity.text} with `kbhub "
         f"memories move {before.digest}`."

@@ -43,7 +43,7 @@ from kbhub.memory.files import (
 )
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.document_signals import facts_of, timestamp, uses_of
-from kbhub.types import Base, Problem
+from kbhub.types import Base, Problem, Workspace
 from kbhub.workspace.discovery import (
     ABOUT_NAME,
     SYNCED_NAME,
@@ -55,7 +55,7 @@ from kbhub.workspace.discovery import (
 )
 from kbhub.workspace.files import expand
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.git import git_root, identify_directory, path_identity
+from kbhub.workspace.git import Identity, git_root, identify
 from kbhub.workspace.settings import first_error
 
 MOST_FILES = 100_000
@@ -402,9 +402,10 @@ def _folder_of(hub: Hub, old: str) -> Path:
     if "\0" not in old:
         home = Path(os.path.realpath(hub.options.home))
         directory = Path(os.path.realpath(expand(old, home, hub.options.cwd)))
-        identities = [path_identity(directory)]
-        if directory.is_dir():
-            identities.append(identify_directory(directory, git_root(directory, home)))
+        identities = [Identity("path", str(directory))]
+        workspace = Workspace(directory=directory, source="an argument", git_root=git_root(directory, home))
+        if directory.is_dir() and (identity := identify(workspace)):
+            identities.append(identity)
         for identity in identities:
             if current := project_folder(data, identity):
                 return current

@@ -71,7 +71,7 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
     for name, entry in entries.items():
         if name not in bases and name not in united:
             contexts += [
-                Context(base=name, path=path, context=text, file=file) for path, text in clean(entry.contexts).items()
+                Context(base=name, path=path, context=clean(text), file=file) for path, text in entry.contexts.items()
             ]
     if place is None:
         return tuple(contexts)
@@ -85,7 +85,7 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
 
 def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     """Write a description of a place, replacing any previous one; `UsageError` if it cannot be written."""
-    text = clean({"": text})[""]
+    text = clean(text)
     if not text:
         raise UsageError("A context needs a text: kbhub base context add BASE/PATH TEXT.")
     home = _home_of(hub, place)

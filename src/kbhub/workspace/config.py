@@ -12,14 +12,14 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.types import Mode, Problem
+from kbhub.types import Problem
 from kbhub.values import struct
 from kbhub.workspace.extensions import engine_for
 from kbhub.workspace.files import data_dir, expand, probe, read_regular, user_home
@@ -30,19 +30,13 @@ from kbhub.workspace.settings import (
     RESERVED_IDS,
     BaseEntry,
     BaseFields,
-    Converter,
     GlobalConfig,
     Pointer,
-    choice,
     cut,
     few,
     first_error,
     in_file,
     nearest,
-    plain_object,
-    plain_path,
-    plain_text,
-    plain_texts,
     plainly,
     shown,
     unknown_fields,
@@ -76,7 +70,7 @@ def read_jsonc(path: Path) -> Any:
         data = read_regular(path, MAX_CONFIG_BYTES)
     except OSError as error:
         raise ConfigError(path, f"cannot be read: {error.strerror or error}") from error
-    return parse_jsonc(decoded(data, path).removeprefix(BOM), path)
+    return parse_both(decoded(data, path).removeprefix(BOM), path)[0]
 
 
 def decoded(data: bytes, path: Path) -> str:
@@ -202,7 +196,7 @@ _DEEPEST = 20
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[str, Converter] | None = None) -> T:
+def checked(declared: type[T], data: Any, where: Path | str) -> T:
     """Validate a file's parsed JSON as a dataclass; `ConfigError` names the first wrong field and what was expected."""
     if not isinstance(data, dict):
         raise ConfigError(where, f"expected an object in braces, not {shown(data)}")
@@ -210,16 +204,18 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
     while pending:  # pydantic names no field of a lone surrogate, and of what is nested too deeply
         field, value = pending.pop()
         if len(field) > _DEEPEST:
-            raise ConfigError(where, f"nested deeper than {_DEEPEST} levels", ".".join(field[:2]))
+            raise ConfigError(where, f"nested deeper than {_DEEPEST} levels", ".".join(map(cut, field[:2])))
         if isinstance(value, dict):
-            pending += [((*field, cut(name)), one) for name, one in value.items()]
+            pending += [((*field, name), one) for name, one in value.items()]
             value = "".join(value)
         elif isinstance(value, list):
             pending += [((*field, str(number)), one) for number, one in enumerate(value)]
         if isinstance(value, str) and _HALF.search(value):
-            raise ConfigError(where, "contains half a character (a lone surrogate); write it in full", ".".join(field))
+            raise ConfigError(
+                where, "contains half a character (a lone surrogate); write it in full", ".".join(map(cut, field))
+            )
     try:
-        return plainly(declared, data, more)
+        return plainly(declared, data)
     except ValueError:
         # pydantic takes 0.1 s to load, and a file that is as it should be needs none of it.
         from kbhub.workspace.validation import ValidationError, validated  # noqa: PLC0415
@@ -240,11 +236,9 @@ def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
     pointer = checked(Pointer, data, path)
     check_patterns(pointer, path)
     warnings = []
-    for name, near in unknown_fields(Pointer, data):
+    for name, message in unknown_fields(Pointer, data):
         if name in ("writable", "weight", "kind", "keepDeleted", "sessionsOf"):
             message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for one of your bases."
-        else:
-            message = unknown_message(name, near)
         warnings.append(Problem(subject=str(path), message=message))
     return pointer, few(warnings)
 
@@ -255,11 +249,6 @@ def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
         count = len(getattr(said, name, ()))
         if count > MAX_RULES:
             raise ConfigError(where, f"has {count} patterns; the maximum is {MAX_RULES}", f"{prefix}{in_file(name)}")
-
-
-def unknown_message(field: str, near: str | None) -> str:
-    """Return the warning about an unknown field."""
-    return f"unknown field {field!r}; {f'did you mean {near!r}?' if near else 'it has no effect.'}"
 
 
 log = logging.getLogger(__name__)
@@ -293,11 +282,11 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     read = chosen if named or chosen.exists() else None
     settings = checked_config(data, chosen, home)
     variables, unknown = _variables(env)
-    undeclared = list(_unknown_in(GlobalConfig, data, ""))
+    undeclared = list(unknown_fields(GlobalConfig, data))
     for name, entry in data.get("bases", {}).items():
         if isinstance(entry, dict):
-            undeclared += _unknown_in(BaseEntry, entry, f"bases.{name}.")
-    warnings = few([Problem(subject=str(chosen), message=unknown_message(name, near)) for name, near in undeclared])
+            undeclared += unknown_fields(BaseEntry, entry, f"bases.{name}.")
+    warnings = few([Problem(subject=str(chosen), message=message) for _, message in undeclared])
     for field_name, value in variables.items():
         group: Any = getattr(settings, field_name)
         changed = replace(group, **value) if isinstance(value, dict) else value
@@ -309,7 +298,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
 
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     """Validate the parsed JSON of a global config; relative paths are relative to the folder of `where`."""
-    settings = checked(GlobalConfig, data, where, more=_PLAIN)
+    settings = checked(GlobalConfig, data, where)
     for name in settings.bases:
         if fault := id_fault(name):
             raise ConfigError(where, fault, "bases")
@@ -321,7 +310,23 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
                 known = ", ".join(sorted(settings.bases)) or "none"
                 raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
     entries = settings.entries()
-    _check_places(entries, where)
+    # Each has a place, and only one; a password must not be in a file that is often copied and shown.
+    shared: dict[tuple[str, str], str] = {}
+    for name, entry in entries.items():
+        if entry.engine is None and entry.knowledge is None:
+            raise ConfigError(where, "needs a folder (`knowledge`) or an `engine`", f"bases.{name}.knowledge")
+        if entry.engine and entry.knowledge:
+            raise ConfigError(where, "cannot be used with `knowledge`; keep one of them", f"bases.{name}.engine")
+        if entry.engine is None and entry.memories:
+            reason = "is only for shared bases; for memories in a folder of the project, use `memory.shared`"
+            raise ConfigError(where, reason, f"bases.{name}.memories")
+        if entry.engine is None:
+            continue
+        if fault := engine_fault(entry.engine):
+            raise ConfigError(where, fault, f"bases.{name}.engine")
+        url, shared_as = split_engine_url(entry.engine)
+        if (other := shared.setdefault((url, shared_as or name), name)) != name:
+            raise ConfigError(where, f"{other!r} and {name!r} are the same shared base; keep one of them", "bases")
     for name, entry in entries.items():
         check_patterns(entry, where, f"bases.{name}.")
     # Even if two ids for one directory are never active together, one is a mistake, but for logs of projects.
@@ -356,26 +361,6 @@ def config_path(path: Path | None, env: Mapping[str, str], home: Path) -> tuple[
     return home / CONFIG_NAME, False
 
 
-def _check_places(entries: Mapping[str, BaseEntry], where: Path) -> None:
-    """Refuse an entry with no place or with two, and a password in a file that is often copied and shown."""
-    seen: dict[tuple[str, str], str] = {}
-    for name, entry in entries.items():
-        if entry.engine is None and entry.knowledge is None:
-            raise ConfigError(where, "needs a folder (`knowledge`) or an `engine`", f"bases.{name}.knowledge")
-        if entry.engine and entry.knowledge:
-            raise ConfigError(where, "cannot be used with `knowledge`; keep one of them", f"bases.{name}.engine")
-        if entry.engine is None and entry.memories:
-            reason = "is only for shared bases; for memories in a folder of the project, use `memory.shared`"
-            raise ConfigError(where, reason, f"bases.{name}.memories")
-        if entry.engine is None:
-            continue
-        if fault := engine_fault(entry.engine):
-            raise ConfigError(where, fault, f"bases.{name}.engine")
-        url, shared_as = split_engine_url(entry.engine)
-        if (other := seen.setdefault((url, shared_as or name), name)) != name:
-            raise ConfigError(where, f"{other!r} and {name!r} are the same shared base; keep one of them", "bases")
-
-
 def folder_of(name: str, entry: BaseEntry, where: Path, home: Path, env: Mapping[str, str]) -> Path:
     """Return the folder of an entry of `bases`; that of a shared base is an empty one of kbhub's own."""
     if entry.knowledge is not None:
@@ -392,15 +377,6 @@ def directory_identity(path: Path) -> tuple[int, int] | Path:
     except (OSError, ValueError):
         return Path(os.path.realpath(path))  # `Path.resolve` raises for link cycles
     return status.st_dev, status.st_ino
-
-
-def _unknown_in(declared: type, data: dict[str, Any], prefix: str) -> Iterable[tuple[str, str | None]]:
-    for name, near in unknown_fields(declared, data):
-        yield f"{prefix}{name}", f"{prefix}{near}" if near else None
-    for declared_field in fields(declared):
-        name, group = in_file(declared_field.name), declared_field.default_factory
-        if isinstance(group, type) and is_dataclass(group) and isinstance(value := data.get(name), dict):
-            yield from _unknown_in(group, value, f"{prefix}{name}.")
 
 
 def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
@@ -429,43 +405,29 @@ def _paths(data: Mapping[str, Any], deep: int) -> Iterable[tuple[str, ...]]:
             yield from ((name, *path) for path in _paths(value, deep - 1))
 
 
-_PLAIN: dict[str, Converter] = {
-    "Mode": choice(get_args(Mode)),
-    "ToolSet": choice(("core", "all")),
-    "Bases": partial(plain_object, lambda one: plainly(BaseEntry, one) if isinstance(one, dict) else plain_path(one)),
-    "Repos": partial(plain_object, lambda one: plain_texts(one) if isinstance(one, list) else plain_text(one)),
-}
-
-
 def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
     """Parse the bases named by `--base ID=PATH`, and by `KBHUB_BASES` with the separator of `PATH`: id → absolute path.
 
     A malformed, invalid or repeated one raises `UsageError` for an option, and `ConfigError` for the variable.
     """
-    listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
-    home = user_home(env)
-    try:
-        bases = _parse_bases(listed, home)
-    except ValueError as error:
-        raise ConfigError("KBHUB_BASES", str(error)) from error
-    try:
-        return bases | _parse_bases(values, home)
-    except ValueError as error:
-        raise UsageError(f"--base {error}.") from error
-
-
-def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
+    variable = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
     bases: dict[str, Path] = {}
-    for value in values:
-        name, separator, path = value.partition("=")
-        if not separator or not path.strip() or "\0" in path:
-            folder = Path(name).name
-            plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
-            meant = f"{folder}={name}" if plain else "notes=~/notes"
-            raise ValueError(f"{value!r}: expected ID=PATH, such as {meant}")
-        if fault := id_fault(name):
-            raise ValueError(f"{value!r}: {fault}")
-        if name in bases:
-            raise ValueError(f"{value!r}: the id {name!r} is given twice; keep one of them")
-        bases[name] = expand(path, home, Path()).absolute()
+    for given in (variable, values):
+        found: dict[str, Path] = {}
+        for value in given:
+            name, separator, path = value.partition("=")
+            if not separator or not path.strip() or "\0" in path:
+                folder = Path(name).name
+                plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
+                fault: str | None = f"expected ID=PATH, such as {f'{folder}={name}' if plain else 'notes=~/notes'}"
+            else:
+                fault = id_fault(name)
+            if name in found:
+                fault = fault or f"the id {name!r} is given twice; keep one of them"
+            if fault and given is variable:
+                raise ConfigError("KBHUB_BASES", f"{value!r}: {fault}")
+            if fault:
+                raise UsageError(f"--base {value!r}: {fault}.")
+            found[name] = expand(path, user_home(env), Path()).absolute()
+        bases |= found
     return bases

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
@@ -223,12 +223,6 @@ def discover(
     )
 
 
-def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:
-    """Return the problems of bases, with ids in `configured`, that would be active if they were usable."""
-    active = {name for base in discovery.bases for name in (base.id, *base.names)}
-    return [problem for problem in discovery.problems if problem.subject in {PROJECT_ID, *configured} - active]
-
-
 def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set[str]:
     """Ids active in a workspace: those of `*`, and those of the deepest `repos` folder that contains it."""
     settings, nearest, longest = config.settings, set[str](), 0
@@ -262,16 +256,15 @@ def _prepare_shared(base: Base) -> str | None:
 
 def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, env: Mapping[str, str]) -> Base:
     engine, shared_as = split_engine_url(entry.engine) if entry.engine else (None, None)
-    texts = clean({"name": entry.name or "", "description": entry.description or ""})
     cache = entry.cache_dir
     path = real_path(folder_of(name, entry, config.folder, home, env))
     return Base(
         id=name,
         path=path,
         origin="config",
-        name=texts["name"] or name,
-        description=texts["description"] or None,
-        contexts=clean(entry.contexts),
+        name=clean(entry.name) or name,
+        description=clean(entry.description) or None,
+        contexts={prefix: clean(text) for prefix, text in entry.contexts.items()},
         include=entry.include,
         exclude=entry.exclude,
         inline_tags=has_inline_tags(entry.inline_tags, path, home),

@@ -58,10 +58,6 @@ class FileStates:
             # As git does: what changed just now may change once more and look the same.
             self._uncertain |= state[0] > (time.time() - RACY_SECONDS) * 1e9
 
-    def doubt(self) -> None:
-        """Note that no file tells whether the result is still the same."""
-        self._uncertain = True
-
     def unchanged(self) -> bool:
         """Return whether every file and folder is certainly as it was."""
         return not self._uncertain and all(
@@ -85,7 +81,7 @@ def probe(path: Path | str, *, entries: bool = False) -> None:
 def probe_in_vain() -> None:
     """Tell `FileStates.record` that something decides which is in no file."""
     if _recorder.states:
-        _recorder.states.doubt()
+        _recorder.states._uncertain = True
 
 
 def real_path(path: Path | str) -> Path:

@@ -366,17 +366,9 @@ class Identity:
 
 def identify(workspace: Workspace) -> Identity | None:
     """Return the identity of a workspace's project, or None if the workspace has no directory."""
-    return identify_directory(workspace.directory, workspace.git_root) if workspace.directory else None
-
-
-def project_text(workspace: Workspace) -> str:
-    """Return the identity of a workspace's project as memories have it; empty without a directory."""
-    identity = identify(workspace)
-    return identity.text if identity else ""
-
-
-def identify_directory(directory: Path, root: Path | None) -> Identity:
-    """Return the identity of a directory's project; both paths are absolute, with links resolved."""
+    directory, root = workspace.directory, workspace.git_root
+    if directory is None:
+        return None
     common = common_directory(root) if root else None
     if root and common:
         if address := _origin(common, root):
@@ -385,12 +377,13 @@ def identify_directory(directory: Path, root: Path | None) -> Identity:
         probe(common / "shallow")
         if not (common / "shallow").exists() and not _is_new(common) and (commit := _first_commit(root)):
             return Identity("root", commit)
-    return path_identity(root or directory)
+    return Identity("path", os.path.realpath(root or directory))
 
 
-def path_identity(directory: Path) -> Identity:
-    """Return the identity of a directory by its path."""
-    return Identity("path", os.path.realpath(directory))
+def project_text(workspace: Workspace) -> str:
+    """Return the identity of a workspace's project as memories have it; empty without a directory."""
+    identity = identify(workspace)
+    return identity.text if identity else ""
 
 
 def common_directory(root: Path) -> Path | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import filelock
 
@@ -33,7 +33,7 @@ from kbhub.workspace.files import (
 )
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
-from kbhub.workspace.settings import Pointer, choice, cut, plain_text, plainly, shown
+from kbhub.workspace.settings import Pointer, Use, cut, plainly, shown
 
 TRUST_NAME = "trust.json"
 _VERSION = 1
@@ -41,8 +41,6 @@ _MAX_BYTES = 16 * 1024 * 1024
 """Of the largest store: 80,000 grants of some 200 bytes."""
 _LOCK_SECONDS = 10.0
 """How long to wait for another process that writes the store, which normally takes milliseconds."""
-
-Use = Literal["knowledge", "cacheDir", "documents", "refused"]
 
 
 class Grant(Value):
@@ -156,7 +154,7 @@ def _read(data: Any) -> Iterator[Grant]:
     names = {field.name for field in fields(Grant)}
     for number, entry in enumerate(data["grants"]):
         try:
-            grant = plainly(Grant, entry, _PLAIN)
+            grant = plainly(Grant, entry)
         except ValueError as error:
             within = "." if isinstance(entry, dict) else ": "
             raise ValueError(f"grants.{number}{within}{error}") from error
@@ -164,8 +162,6 @@ def _read(data: Any) -> Iterator[Grant]:
             raise ValueError(f"grants.{number}.{min(unknown)}: unknown field")
         yield grant
 
-
-_PLAIN = {"str": plain_text, "Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
 
 VAULT_FOLDER = ".obsidian"
 
@@ -267,7 +263,7 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
         path=git,
         origin="docs",
         only=(*readmes[:1], "docs"),
-        name=_one_line(git.name) or None,
+        name=clean(git.name) or None,
         inline_tags=has_inline_tags(None, docs, None),
     )
 
@@ -296,12 +292,8 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
     return tuple(grants)
 
 
-def clean(texts: dict[str, str]) -> dict[str, str]:
-    """Return texts about a base on one line each and without control characters, safe for terminals."""
-    return {key: _one_line(text) for key, text in texts.items()}
-
-
-def _one_line(text: str | None) -> str:
+def clean(text: str | None) -> str:
+    """Return a text about a base on one line and without control characters, safe for terminals."""
     shown = (c if c.isspace() or unicodedata.category(c)[0] != "C" else " " for c in text or "")
     return " ".join("".join(shown).split())
 
@@ -321,7 +313,12 @@ def _first_match(workspace: Workspace, home: Path, config: Path | None, looked_f
                 continue
             probe(path)
             exists = os.path.lexists(path) and os.path.isdir(path) != (origin == "pointer")  # noqa: PTH112
-            note = _why_not(origin, path, scope, git) if exists else ""
+            note = ""
+            if exists and origin in ("knowledge", ".knowledge"):
+                note = "" if scope else " (ignored outside a git repository; `kbhub init` writes a pointer)"
+            # Anyone can write to a folder such as /tmp, so a pointer or sibling there must belong to the user.
+            elif exists and not (git and _within(path, git)) and not owned_by_user(Path(path)):
+                note = " (ignored: it belongs to another user)"
             looked_for.append(path + note)
             if exists and not note:
                 return Match(origin, Path(path), Path(project), Path(scope) if scope else None)
@@ -362,15 +359,6 @@ def _join(folder: str, name: str) -> str:
 
 def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(_join(folder, ""))
-
-
-def _why_not(origin: Origin, path: str, root: str | None, git: str | None) -> str:
-    """Why an existing candidate does not count; empty if it does."""
-    if origin in ("knowledge", ".knowledge"):
-        return "" if root else " (ignored outside a git repository; `kbhub init` writes a pointer)"
-    # Anyone can write to a folder such as /tmp, so a pointer or sibling there must belong to the user.
-    inside = git is not None and _within(path, git)
-    return "" if inside or owned_by_user(Path(path)) else " (ignored: it belongs to another user)"
 
 
 def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, project: Project) -> None:
@@ -414,9 +402,9 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         id=PROJECT_ID,
         path=target,
         origin=match.origin,
-        name=_one_line(pointer.name) or _one_line(match.folder.name) or None,
-        description=_one_line(pointer.description) or None,
-        contexts=clean(pointer.contexts),
+        name=clean(pointer.name) or clean(match.folder.name) or None,
+        description=clean(pointer.description) or None,
+        contexts={prefix: clean(text) for prefix, text in pointer.contexts.items()},
         include=pointer.include,
         exclude=pointer.exclude,
         inline_tags=has_inline_tags(pointer.inline_tags, target, home),

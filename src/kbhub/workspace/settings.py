@@ -12,18 +12,16 @@ import difflib
 import json
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import field
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from kbhub.types import Mode, Problem
 from kbhub.values import Value
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-
-Converter = Callable[[Any], Any]
 
 _LOOKED_AT = 200
 _SHOWN_INPUT = 60
@@ -40,6 +38,28 @@ _CHOICES = {
 """Union branch that pydantic fell back to → message naming all branches."""
 
 T = TypeVar("T")
+
+Use = Literal["knowledge", "cacheDir", "documents", "refused"]
+"""What the user decided for a pointer: `project.Grant`."""
+
+_ALLOWED = {"Mode": get_args(Mode), "ToolSet": ("core", "all"), "Use": get_args(Use)}
+_EXPECTED: dict[str, tuple[type, str]] = {
+    "bool": (bool, "true or false"),
+    **dict.fromkeys(("str", "Path", "PathText"), (str, "a text")),
+    "tuple[str, ...]": (list, "a list"),
+    **dict.fromkeys(("dict[str, str]", "Bases", "Repos"), (dict, "an object in braces")),
+}
+"""Source text of an annotation → the type of its values in JSON, and what errors call it."""
+_ITEMS: dict[str, dict[type, str]] = {"Bases": {str: "PathText", dict: "BaseEntry"}, "Repos": {list: "tuple[str, ...]"}}
+"""Source text of an annotation → type of an item in JSON → its annotation; all others are texts."""
+
+_NUMBER = re.compile(r"Annotated\[(int|float), Field\(((?:ge|gt|le)=\d+(?:, le=\d+)?)(?:, allow_inf_nan=False)?\)\]")
+"""Annotation of a number with nothing but bounds."""
+_WITHIN = {"ge": operator.ge, "gt": operator.gt, "le": operator.le}
+_HUGE = 2**53
+"""Integers from here on are not exact as floats, and are left to pydantic."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def in_file(name: str) -> str:
@@ -67,24 +87,22 @@ def with_examples(*examples: dict[str, Any]) -> dict[str, Any]:
     return {**Declared.__pydantic_config__, "json_schema_extra": {"examples": list(examples)}}
 
 
-def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None = None) -> T:
+def plainly(declared: type[T], data: Any) -> T:
     """Convert JSON to a dataclass without pydantic, if every value plainly matches its field's annotation.
 
-    `more` maps the source text of an annotation to a function from a JSON value to the field's. Raises `ValueError` if
-    a value does not match plainly; pydantic may still accept it.
+    Raises `ValueError` if one does not; pydantic may still accept it.
     """
-    _of_kind(data, dict, "an object in braces")
+    if not isinstance(data, dict):
+        raise ValueError("expected an object in braces")  # noqa: TRY004 - as for any other unexpected value
     values: dict[str, Any] = {}
     for spec in dataclasses.fields(declared):  # type: ignore[arg-type]
         if (name := in_file(spec.name)) in data:
             annotation, group = str(spec.type), spec.default_factory
             try:
                 if isinstance(group, type) and group.__name__ == annotation:
-                    values[spec.name] = plainly(group, data[name], more)
-                elif convert := (more or {}).get(annotation) or _PLAIN.get(annotation) or _bounded(annotation):
-                    values[spec.name] = convert(data[name])
+                    values[spec.name] = plainly(group, data[name])
                 else:
-                    raise ValueError(f"expected {annotation}")
+                    values[spec.name] = _plain(annotation, data[name])
             except ValueError as error:
                 raise ValueError(f"{name}: {error}, not {shown(data[name])}") from error
         elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
@@ -92,98 +110,43 @@ def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None =
     return declared(**values)
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
-def plain_text(value: Any) -> str:
-    """Return a value if it is a string without lone surrogates, else raise `ValueError`; so do those that follow."""
-    text: str = _of_kind(value, str, "a text")
-    text.encode()
-    return text
-
-
-def _of_kind(value: Any, kind: type, what: str) -> Any:
-    if not isinstance(value, kind):
-        raise ValueError(f"expected {what}")  # noqa: TRY004 - as for any other unexpected value
+def _plain(annotation: str, value: Any) -> Any:
+    """Convert a JSON value to what the source text of an annotation stands for; raise `ValueError` as `plainly`."""
+    if value is None and annotation.endswith(" | None"):
+        return None
+    if annotation == "BaseEntry":
+        return plainly(BaseEntry, value)
+    if allowed := _ALLOWED.get(annotation):
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"expected one of {', '.join(map(repr, allowed))}")
+        return value
+    if number := _NUMBER.fullmatch(annotation):
+        if type(value) not in ((int, float) if number[1] == "float" else (int,)) or not abs(value) < _HUGE:
+            raise ValueError("expected a number")
+        for limit in number[2].split(", "):
+            name, _, bound = limit.partition("=")
+            if not _WITHIN[name](value, float(bound)):
+                raise ValueError("out of bounds")
+        return float(value) if number[1] == "float" else value
+    annotation = annotation.removesuffix(" | None")
+    if annotation not in _EXPECTED or not isinstance(value, _EXPECTED[annotation][0]):
+        raise ValueError(f"expected {_EXPECTED.get(annotation, ('', annotation))[1]}")
+    of = _ITEMS.get(annotation, {})
+    if isinstance(value, list):
+        return tuple([_plain(of.get(type(one), "str"), one) for one in value])
+    if isinstance(value, dict):
+        return {_plain("str", key): _plain(of.get(type(one), "str"), one) for key, one in value.items()}
+    if isinstance(value, str):
+        value.encode()  # fails for lone surrogates
+        return Path(value) if annotation == "Path" else path_text(value) if annotation == "PathText" else value
     return value
 
 
 def path_text(text: str) -> str:
-    """Return a string if it can be a path."""
+    """Return a string if it can be a path, else raise `ValueError`."""
     if not text.strip() or _CONTROL.search(text):
         raise ValueError("expected a path without control characters")
     return text
-
-
-def plain_path(value: Any) -> str:
-    """Return a value if it is a string that can be a path."""
-    return path_text(plain_text(value))
-
-
-def plain_texts(value: Any) -> tuple[str, ...]:
-    """Return a list of strings as a tuple."""
-    return tuple(map(plain_text, _of_kind(value, list, "a list")))
-
-
-def plain_object(convert: Converter, value: Any) -> dict[str, Any]:
-    """Return an object with all values converted."""
-    items = _of_kind(value, dict, "an object in braces").items()
-    return {plain_text(key): convert(item) for key, item in items}
-
-
-def plain_truth(value: Any) -> bool:
-    """Return a value if it is a boolean."""
-    return bool(_of_kind(value, bool, "true or false"))
-
-
-def choice(among: Collection[str]) -> Converter:
-    """Return a converter that only accepts some strings."""
-
-    def convert(value: Any) -> str:
-        if not isinstance(value, str) or value not in among:
-            raise ValueError(f"expected one of {', '.join(map(repr, among))}")
-        return value
-
-    return convert
-
-
-def _bounded(annotation: str) -> Converter | None:
-    """Converter for a number annotated with nothing but bounds; None for other annotations."""
-    if not (match := _NUMBER.fullmatch(annotation)):
-        return None
-    types = (int, float) if match[1] == "float" else (int,)
-    limits = (limit.partition("=") for limit in match[2].split(", "))
-    bounds = [(_WITHIN[name], float(bound)) for name, _, bound in limits]
-
-    def convert(value: Any) -> float:
-        if type(value) not in types or not abs(value) < _HUGE:
-            raise ValueError("expected a number")
-        if not all(within(value, bound) for within, bound in bounds):
-            raise ValueError("out of bounds")
-        return float(value) if match[1] == "float" else value
-
-    return convert
-
-
-_HUGE = 2**53
-"""Integers from here on are not exact as floats, and are left to pydantic."""
-_WITHIN = {"ge": operator.ge, "gt": operator.gt, "le": operator.le}
-_NUMBER = re.compile(r"Annotated\[(int|float), Field\(((?:ge|gt|le)=\d+(?:, le=\d+)?)(?:, allow_inf_nan=False)?\)\]")
-
-
-def _or_none(convert: Converter) -> Converter:
-    return lambda value: None if value is None else convert(value)
-
-
-_PLAIN: dict[str, Converter] = {
-    "bool": plain_truth,
-    "bool | None": _or_none(plain_truth),
-    "str | None": _or_none(plain_text),
-    "PathText": plain_path,
-    "PathText | None": _or_none(plain_path),
-    "tuple[str, ...]": plain_texts,
-    "dict[str, str]": partial(plain_object, plain_text),
-}
 
 
 def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
@@ -204,13 +167,17 @@ def shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def unknown_fields(declared: type, data: dict[str, Any]) -> Iterable[tuple[str, str | None]]:
-    """Yield the undeclared fields of `data`, each with the most similar declared name, or None."""
-    known = [in_file(spec.name) for spec in dataclasses.fields(declared)]
-    unknown = [key for key in data if key not in known]
-    for number, key in enumerate(unknown):
+def unknown_fields(declared: type, data: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    """Yield the undeclared fields of `data` and of the groups in it, each with what a warning says of it."""
+    known = {in_file(spec.name): spec.default_factory for spec in dataclasses.fields(declared)}
+    for number, key in enumerate(key for key in data if key not in known):
         # Looking for the nearest one takes a tenth of a millisecond.
-        yield cut(key), nearest(cut(key), known) if number < MOST_UNKNOWN else None
+        near = nearest(cut(key), known) if number < MOST_UNKNOWN else None
+        hint = f"did you mean {f'{prefix}{near}'!r}?" if near else "it has no effect."
+        yield f"{prefix}{cut(key)}", f"unknown field {f'{prefix}{cut(key)}'!r}; {hint}"
+    for name, group in known.items():
+        if isinstance(group, type) and dataclasses.is_dataclass(group) and isinstance(value := data.get(name), dict):
+            yield from unknown_fields(group, value, f"{prefix}{name}.")
 
 
 def few(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -423,7 +390,7 @@ class DistilSettings(Declared):
     """Model names for `kbhub doc distil`."""
 
     # Which version answered, only its owner knows.
-    models: dict[str, str] = field(default_factory=lambda: {name: name for name in ("claude", "codex", "gemini")})
+    models: dict[str, str] = field(default_factory=lambda: {"claude": "claude", "codex": "codex", "gemini": "gemini"})
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
     `gemini`."""
 

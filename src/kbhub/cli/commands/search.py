@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from kbhub.cli.app import terminal_width
 from kbhub.cli.options import (
     RARE,
+    WITHIN,
     Formats,
     Hits,
     Reply,
@@ -24,7 +25,6 @@ from kbhub.cli.options import (
     nothing_active,
     painter,
     problem_lines,
-    within,
 )
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -57,7 +57,7 @@ def search(
     also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     mode: Literal["keyword", "semantic", "hybrid"] | None = None,
-    limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=within("limit"))] = None,
+    limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=WITHIN["limit"])] = None,
     page: Annotated[int, Parameter(metavar="N", validator=Number(gte=1))] = 1,
     granularity: Annotated[Literal["document", "chunk"], Parameter(group=RARE)] = "document",
     explain: bool = False,
