@@ -96,7 +96,8 @@ def test_imports_stand_at_the_top():
     by_name = [path.name for path in FILES if re.search(r"import_module|__import__\(", TEXTS[path])]
 
     assert len(inside) <= IMPORTS_IN_FUNCTIONS, inside
-    assert len(by_name) <= 2, by_name  # names of the package, and the parser of a kind of file
+    # Names of the package, the parser of a kind of file, and what a window does not need.
+    assert len(by_name) <= 3, by_name
 
 
 def test_sql_is_only_in_the_index():
