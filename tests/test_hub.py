@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import kbhub.hub
+import kbhub.sync.comparison
 import kbhub.sync.freshness
-import kbhub.sync.indexer
 from conftest import HOUR_NS, synced
 from corpus import sentences
 from kbhub.hub import READERS
@@ -219,7 +219,7 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
 
 
 def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(environment, monkeypatch):
-    monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
+    monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
     for number in range(kbhub.sync.freshness.FRESHEN_CHANGES + 40):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nalpha\n")
@@ -232,9 +232,30 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
     assert not any("not indexed yet" in note for note in result.notes)
 
 
+def test_files_that_may_change_within_a_tick_but_have_not_are_no_work(environment, monkeypatch):
+    monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 10 * HOUR_NS)
+    hub = environment.hub()
+    note = environment.write("knowledge/a.md", "alpha")
+    hub.sync()
+    path = hub.index(hub.discovery().bases[0]).path
+
+    with kbhub.sync.comparison.only_writer(path):
+        assert hub.freshen(max_age=0) == ()  # which would be `busy`
+    kept = note.stat()
+    note.write_text("omega")
+    os.utime(note, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    assert hub.freshen(max_age=0) == ()
+    assert ["a.md"] == refs(hub.search("omega"))
+
+    monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 0)
+    assert hub.freshen(max_age=0) == ()
+    with hub.index(hub.discovery().bases[0]).snapshot() as index:
+        assert index.document("a.md").mtime_ns == kept.st_mtime_ns
+
+
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_YOUNG", 3)
-    monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
+    monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
     for number in range(5):
         environment.write(f"knowledge/{number}.md", "alpha")

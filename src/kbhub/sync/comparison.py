@@ -43,6 +43,10 @@ _TRYING = threading.Lock()
 """Held while the lock of an index is acquired: `is_being_indexed` takes that lock for a moment, which another thread of
 this process would mistake for indexing."""
 
+RACY_NS = 2_000_000_000
+"""A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
+FAT), so its time is stored negated, which no file has, and its content is compared next time."""
+
 FOLDER_LOCK_SECONDS = 10.0
 """How long to wait for another writer, which needs milliseconds."""
 
@@ -231,6 +235,26 @@ def _differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list
     if matched < len(files):
         different += files.keys() - {path for path, *_ in index.file_states()}
     return different, young, gone
+
+
+def trusted_time(entry: FileEntry) -> int:
+    """Return the time to store for a file, negated if the file may still change within the same tick."""
+    racy = entry.size >= 0 and abs(time.time_ns() - entry.mtime_ns) < RACY_NS
+    return -entry.mtime_ns if racy else entry.mtime_ns
+
+
+def are_as_indexed(base: Base, index: Index, young: Sequence[FileEntry]) -> bool:
+    """Return whether no file indexed a moment ago has other content, and all may still change: a sync has no work."""
+    if all(trusted_time(entry) < 0 for entry in young):
+        with suppress(OSError, PathNotContained, IndexUnavailable), index.snapshot():
+            hashes = {row.path: row.hash for row in index.documents_at([entry.path for entry in young])}
+            for entry in young:
+                with open_contained(base, entry.path) as file:
+                    digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
+                if digest != hashes.get(entry.path):
+                    return False
+            return True
+    return False
 
 
 def _from_nothing(scan: Scan) -> Difference:

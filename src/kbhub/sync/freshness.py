@@ -209,7 +209,10 @@ def _freshen(
     if difference is None:
         # Even if another call has just compared: its result may not be queued yet.
         return StaleBase(base.id, state.behind.get(base.id, 0), new_index=True) if unindexed else None
-    state.behind[base.id] = files = len(difference)
+    files = len(difference)
+    if difference.digest and 0 < files == difference.young <= FRESHEN_YOUNG:
+        files = 0 if comparison.are_as_indexed(base, index, difference.suspects) else files
+    state.behind[base.id] = files
     if not (difference.new_index or files or _other_embedder(hub, index)):
         state.failed.pop(base.id, None)
         return None

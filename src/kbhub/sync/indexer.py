@@ -11,7 +11,6 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -31,15 +30,11 @@ from kbhub.index.engine import NewChunk, NewDocument, title_above
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
-from kbhub.sync.comparison import DeletedTexts
+from kbhub.sync.comparison import DeletedTexts, trusted_time
 from kbhub.types import Base, Chunk, Document, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import converts, is_converted, kind_of, why_unreadable
-
-RACY_NS = 2_000_000_000
-"""A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
-FAT), so its time is stored negated, which no file has, and its content is compared next time."""
 
 LEFT_OUT = (
     "Line {} looks like it contains a credential ({}), so it was not published. Remove it, or, if it is not a "
@@ -223,12 +218,6 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
     vectors = embedder.embed(list(texts.values()))
     rows = zip(texts, np.any(vectors, axis=1).tolist(), quantise(vectors), strict=True)
     return {key: blob.tobytes() if known else None for key, known, blob in rows}
-
-
-def trusted_time(entry: FileEntry) -> int:
-    """Return the time to store for a file, negated if the file may still change within the same tick."""
-    racy = entry.size >= 0 and abs(time.time_ns() - entry.mtime_ns) < RACY_NS
-    return -entry.mtime_ns if racy else entry.mtime_ns
 
 
 def _dated(front_matter: Mapping[str, Any]) -> int | None:

@@ -38,8 +38,9 @@ from kbhub.sync.comparison import (
     gone,
     only_writer,
     scan_base,
+    trusted_time,
 )
-from kbhub.sync.indexer import NOTHING, DocumentReader, Read, keyed_texts, stored_vectors, trusted_time
+from kbhub.sync.indexer import NOTHING, DocumentReader, Read, keyed_texts, stored_vectors
 from kbhub.types import Base, FileEntry, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import private_directory
