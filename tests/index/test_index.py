@@ -51,7 +51,7 @@ def test_reading_changes_no_byte(index):
     """Of a file that no other user can read; a docid of eight digits leads to its document."""
     before = index.path.read_bytes()
     with index.snapshot():
-        index.counts(), index.size(), index.paths(), len(index.postings(DEPLOY))
+        index.counts(), index.columns(), index.paths(), len(index.postings(DEPLOY))
         index.semantic(EMBEDDER.embed(["x"])[0], 5)
         document = index.document("notes/007.md")
         assert document is not None
@@ -113,7 +113,7 @@ def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index
 @pytest.mark.parametrize("before", [(), ("size",), ("size", "near")])
 def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, before):
     vector = EMBEDDER.embed(["deploy"])[0]
-    reads = {"size": lambda: index.size()[0], "near": lambda: len(index.semantic(vector, 99))}
+    reads = {"size": lambda: index.columns().chunks, "near": lambda: len(index.semantic(vector, 99))}
 
     def change(number):
         make_index(index.path, {f"new/{number}.md": f"a new word {number}"}).close()

@@ -14,7 +14,7 @@ from kbhub.editing import findings
 from kbhub.editing.checks import by_form
 from kbhub.editing.findings import AuditRun, Found, Material, check
 from kbhub.index.catalogue import bodies, front_matter_of, texts
-from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, outdated
+from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, declared
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.links import folded, site_settings, stem
@@ -133,7 +133,8 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
     now = material.hub.options.clock()
     written = material.written()
     with material.hub.index(material.base).snapshot() as index:
-        reasons, decided = outdated(index, tuple(written.values()), now)
+        said = declared(index, tuple(written.values()), now)
+        reasons, decided = said.outdated, said.decided
         stale = [path for path, row in written.items() if row.id in reasons]
         fronts = {path: findings.front_lines(text) for path, text in texts(index, stale)}
     for path, row in written.items():

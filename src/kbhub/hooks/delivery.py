@@ -485,7 +485,7 @@ def names_in(hub: Hub, text: str, bases: Sequence[Base]) -> Sequence[str]:
     for base in bases:
         index = hub.index(base)
         with suppress(IndexUnavailable), index.snapshot():
-            chunks += index.size()[0]
+            chunks += index.columns().chunks
             known.update(terms_among(index, {stem for each in parts.values() for stem in each}))
     weights: dict[str, float] = {}
     for word, each in parts.items():

@@ -174,7 +174,8 @@ class Snapshot:
     connection: Any
     file: tuple[int, int] = (0, 0)
     """Identity of the file of the snapshot, if there is one."""
-    meta: dict[str, Any] | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+    """All values of the table `meta`, as reading one takes no less time."""
     columns: Columns | None = None
     signatures: Signatures | None = None
     postings: dict[str, Postings] = field(default_factory=dict)
@@ -248,10 +249,6 @@ class Index(ABC):
         return self._unavailable(f"reading it failed: {type(error).__name__}: {str(error)[:MOST_SAID]}")
 
     @abstractmethod
-    def _read_meta(self) -> dict[str, Any]:
-        """Return all values of the table `meta`."""
-
-    @abstractmethod
     def _read_columns(self, before: Columns | None) -> Columns:
         """Return the columns of this snapshot, extending those of an earlier one."""
 
@@ -260,7 +257,7 @@ class Index(ABC):
         """Return the signatures of this snapshot's vectors, extending those of an earlier one."""
 
     @abstractmethod
-    def _read_postings(self, term: Term, columns: Columns) -> Postings:
+    def postings(self, term: Term) -> Postings:
         """Look up a term."""
 
     @abstractmethod
@@ -284,22 +281,9 @@ class Index(ABC):
     def expect(self, stems: Iterable[str]) -> None:  # noqa: B027 - files need no announcement
         """Announce stems that will be looked up, so that an engine over a network fetches them at once."""
 
-    def postings(self, term: Term) -> Postings:
-        """Look up a term."""
-        with self.sound():
-            return self._read_postings(term, self.columns())
-
     def meta(self, key: str) -> Any:
         """Return a value of the table `meta`, or None."""
-        seen = self._local.seen
-        if seen.meta is None:  # all at once, which takes no longer than one
-            seen.meta = self._read_meta()
-        return seen.meta.get(key)
-
-    def size(self) -> tuple[int, int]:
-        """Return the number of chunks and of their tokens."""
-        known = self.columns()
-        return known.chunks, known.tokens
+        return self._local.seen.meta.get(key)
 
     def generation(self) -> int:
         """Return a number that changes with every change to the index."""

@@ -267,7 +267,9 @@ SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
 
 MISLEADING = "misleading"
 
-_KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status", MISLEADING))
+_TRUSTED_BY = ("generated.by", "verified.by")
+
+_KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status", MISLEADING, *_TRUSTED_BY))
 
 ENDED = ("superseded", "deprecated")
 """First word of a `status` of a document that is no longer valid."""
@@ -297,11 +299,27 @@ _MOST_WORDS = 120
 """Most characters of a reported status."""
 
 
-def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tuple[dict[int, str], set[int]]:
-    """Return id → short reason of the documents that declare themselves outdated, or are superseded by another.
+TRUST = ("generated", "machine-confirmed", "human-reviewed")
+"""Who stands behind a document by its own word, least trusted first: whom `generated` and `verified` name."""
 
-    And the ids of decision records, which age alone does not make stale: by folder, or status `accepted`.
-    """
+REJECTED = "rejected"
+
+
+@struct
+class Declared:
+    """What documents declare of themselves, by id."""
+
+    outdated: dict[int, str]
+    """Short reasons, also of those that are superseded by another."""
+    decided: set[int]
+    """Decision records, which age alone does not make stale: by folder, or status `accepted`."""
+    rejected: set[int]
+    trust: dict[int, str]
+    """One of `TRUST`, of those that say it."""
+
+
+def declared(index: Index, documents: Collection[DocumentRow], now: float) -> Declared:
+    """Return what documents declare of themselves; `now` is in seconds since the epoch."""
     rows = index.rows(
         "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
         "AND text @alike '%status%' ORDER BY start_line DESC",
@@ -316,15 +334,22 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tu
                 break
     decided = {number for number, status in reasons.items() if status.startswith(_ACCEPTED)}
     reasons = {number: status for number, status in reasons.items() if number not in decided}
-    if index.remembered(
-        "says how long it holds", lambda: bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
+    rejected, levels = set[int](), dict[int, int]()
+    for number, key, value in index.rows(
+        "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
+        f"AND @each key IN ({_KEYS}) ORDER BY key DESC",
+        numbers([document.id for document in documents]),
     ):
-        rows = index.rows(
-            "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
-            f"AND @each key IN ({_KEYS}) ORDER BY key DESC",
-            numbers([document.id for document in documents]),
-        )
-        reasons |= {number: why for number, key, value in rows if (why := _why(key, value, now))}
+        if key in _TRUSTED_BY:
+            human, verified = str(value).startswith("human:"), key.startswith("verified")
+            if verified or not human:
+                levels[number] = max(levels.get(number, 0), verified + (verified and human))
+        elif why := _why(key, value, now):
+            reasons[number] = why
+        elif key == "status":
+            status = str(value).strip().casefold()
+            decided |= {number} if status == _ACCEPTED else set()
+            rejected |= {number} if status == REJECTED else set()
 
     def supersedes() -> dict[str, str]:
         named = "(SELECT document_id, value FROM property WHERE key IN @texts) AS property"
@@ -340,40 +365,7 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> tu
                 reasons[document.id] = f"superseded by {successors[name]}"
         if not DECISION_FOLDERS.isdisjoint(path.split("/")[:-1]):
             decided.add(document.id)
-    rest = [document for document in documents if document.id not in decided]
-    return reasons, decided | with_status(index, rest, _ACCEPTED)
-
-
-TRUST = ("generated", "machine-confirmed", "human-reviewed")
-"""Who stands behind a document by its own word, least trusted first: whom `generated` and `verified` name."""
-
-
-def trust(index: Index, documents: Iterable[DocumentRow]) -> dict[int, str]:
-    """Return id → one word of `TRUST`, of the documents that say it."""
-    keys = "('generated.by', 'verified.by')"
-    if not index.remembered(
-        "says who stands behind it", lambda: bool(index.rows(f"SELECT 1 FROM property WHERE key IN {keys} LIMIT 1"))
-    ):
-        return {}
-    levels = dict[int, int]()
-    for number, key, value in index.rows(
-        f"SELECT document_id, key, value FROM property WHERE document_id IN @ids AND @each key IN {keys}",
-        numbers([document.id for document in documents]),
-    ):
-        human, verified = str(value).startswith("human:"), key.startswith("verified")
-        if verified or not human:
-            levels[number] = max(levels.get(number, 0), verified + (verified and human))
-    return {number: TRUST[level] for number, level in levels.items()}
-
-
-REJECTED = "rejected"
-
-
-def with_status(index: Index, documents: Iterable[DocumentRow], status: str) -> set[int]:
-    """Return the ids of documents with a status in front matter."""
-    ids = numbers([document.id for document in documents])
-    said = "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'"
-    return {number for number, value in index.rows(said, ids) if str(value).strip().casefold() == status}
+    return Declared(reasons, decided, rejected, {number: TRUST[level] for number, level in levels.items()})
 
 
 def age_days(document: DocumentRow, now: float) -> int:

@@ -284,7 +284,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
             index, row, reason = hub.index(place.base), None, ""
             with suppress(IndexUnavailable), index.snapshot():
                 if known := index.document(place.path):
-                    reason = references.outdated(index, [known], hub.options.clock())[0].get(known.id, "")
+                    reason = references.declared(index, [known], hub.options.clock()).outdated.get(known.id, "")
                     row = known
             return Whole(
                 ref=resolver.ref(place),

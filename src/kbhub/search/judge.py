@@ -117,7 +117,7 @@ def judge(
 
     Without a model, the cosines are not calibrated. `literal` is the least if one chunk has all terms, as typed.
     """
-    sizes, likely, best = [index.size()[0] for index in bases.indexes], [], 0.0
+    sizes, likely, best = [index.columns().chunks for index in bases.indexes], [], 0.0
     for hit in hits[:EXAMINED]:
         if hit.evidence is not None:
             meant = [part.value for part in hit.parts if part.signal == "semantic"] if model else []

@@ -12,7 +12,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
 from kbhub.index.query.parser import ParsedQuery, Term
-from kbhub.index.references import REJECTED, outdated, trust, with_status
+from kbhub.index.references import declared
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
@@ -291,16 +291,19 @@ class Standing:
 
 def standings_of(hub: Hub, base: OpenBase, documents: Sequence[DocumentRow], now: float) -> dict[int, Standing]:
     """Return the standing of documents, by id; `now` is in seconds since the epoch."""
-    reasons, decided = outdated(base.index, documents, now)
-    settings, trusted = hub.config().settings, trust(base.index, documents)
-    memories = [row for row in documents if is_memory(settings, base.base, row.path)]
-    rejected = with_status(base.index, memories, REJECTED) if memories else ()
+    said, settings = declared(base.index, documents, now), hub.config().settings
+    reasons = said.outdated
     for row in documents:
         if row.size < 0:
             gone = deleted_words(DeletedTexts(hub.limits().kept, base.base).gone_since(row.path))
             reasons[row.id] = f"{reasons[row.id]}; {gone}" if row.id in reasons else gone
     return {
-        row.id: Standing(reasons.get(row.id), row.id in decided, row.id in rejected, trusted.get(row.id))
+        row.id: Standing(
+            outdated=reasons.get(row.id),
+            decided=row.id in said.decided,
+            rejected=row.id in said.rejected and is_memory(settings, base.base, row.path),
+            trust=said.trust.get(row.id),
+        )
         for row in documents
     }
 

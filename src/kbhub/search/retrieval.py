@@ -98,17 +98,16 @@ def keyword_ranking(
     that occur nowhere are ignored. `passage` has those of a made-up answer, which rank likewise and are not returned.
     """
     allowed = selections or [None] * len(indexes)
-    sizes = [index.size() for index in indexes]
-    rows, tokens = sum([size[0] for size in sizes]), sum([size[1] for size in sizes])
+    every = [index.columns() for index in indexes]
+    rows, tokens = sum([columns.chunks for columns in every]), sum([columns.tokens for columns in every])
     counted, weighted, missing, unmatched = looked_up(indexes, terms, others, passage)
     weights = [times * weight for _, times, weight in counted]
     whole = sum(weights) + sum([term.weight for term in weighted if not term.found])
     # A question shares fewer pairs of characters with its answer than words: those across two words are chance.
     paired = sum([term.weight for term in weighted if RUN.match(term.text)]) / (whole or 1.0)
     matches, coverage = [], 0.0
-    for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
+    for number, (columns, selection) in enumerate(zip(every, allowed, strict=True)):
         base_terms = [(postings[number], weight) for (postings, *_), weight in zip(counted, weights, strict=True)]
-        columns = index.columns()
         positions, values, covered = scores(base_terms, columns.lengths, tokens / max(rows, 1))
         if selection is not None:
             inside = columns.selected(selection.chunks)[positions]
@@ -219,7 +218,7 @@ def looked_up(
         order += found if number <= len(others) else []
         times.update(term.match for term in dict.fromkeys(found))
         texts |= {term.match: term.text for term in found}
-    rows = sum([index.size()[0] for index in indexes])
+    rows = sum([index.columns().chunks for index in indexes])
     here = rows / (FEW_CHUNKS + rows)
     weights = {
         match: inverse_document_frequency(rows, sum(map(len, postings))) * (here + (1 - here) * rarity(texts[match]))

@@ -78,10 +78,11 @@ def reads(index) -> dict:
     vector = EMBEDDER.embed(["roll back the database"])[0]
     places = index.places(chunks)
     now = max(document.mtime_ns for document in documents.values()) / 1e9 + DAY
+    said = references.declared(index, listed, now)
     return {
         "paths": paths,
         "counts": index.counts(),
-        "size": index.size(),
+        "size": (index.columns().chunks, index.columns().tokens),
         "documents": [
             (d.path, d.title, d.kind, d.tags, d.aliases, d.size, abs(d.mtime_ns), d.dated) for d in documents.values()
         ],
@@ -107,8 +108,8 @@ def reads(index) -> dict:
         "among": catalogue.terms_among(index, ["deploi", "zzz", "databas"]),
         "of a term": catalogue.texts_with_term(index, "databas", 5),
         "known keys": known_keys(index, ["status", "priority", "nested.deep", "nope"]),
-        "outdated": {by_id[one]: why for one, why in references.outdated(index, listed, now)[0].items()},
-        "settled": {by_id[one] for one in references.outdated(index, listed, now)[1]},
+        "outdated": {by_id[one]: why for one, why in said.outdated.items()},
+        "settled": {by_id[one] for one in said.decided},
         "newest": [(places[chunk], date) for chunk, date in newest(index, None, 99)],
         "near": sorted((places[chunk], score) for chunk, score in index.semantic(vector, 20)),
         "postings": {

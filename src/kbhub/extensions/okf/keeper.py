@@ -27,7 +27,7 @@ from kbhub.documents.walk import is_relative, read_contained
 from kbhub.editing.findings import AuditRun, Fix, Found, Material, check, front_lines, line_of
 from kbhub.extensions.okf.bundles import hash_of
 from kbhub.index.catalogue import content_hashes, front_matter_of, texts
-from kbhub.index.references import ENDED, outdated
+from kbhub.index.references import ENDED, declared
 from kbhub.memory.catalog import MAX_SUBJECT_CHARACTERS, all_known, definition, ref, section_text
 from kbhub.reading.code_references import BUDGET_BYTES, GRAMMAR_CHARACTERS, SYMBOL_BYTES, Code, Sources
 from kbhub.reading.links import places
@@ -340,7 +340,7 @@ def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
     paths = {id(claim): path for claim in claims for base, path in claim.places[:1] if base.id == material.base.id}
     rows = {path: material.documents[path] for path in paths.values() if path in material.documents}
     with material.hub.index(material.base).snapshot() as index:
-        reasons, _ = outdated(index, [*rows.values()], material.hub.options.clock())
+        reasons = declared(index, [*rows.values()], material.hub.options.clock()).outdated
     for claim in claims:
         row = rows.get(paths.get(id(claim), ""))
         if row and (why := reasons.get(row.id, "")).casefold().startswith(ENDED):
@@ -380,7 +380,7 @@ def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
     """The sentences with values of pages that are not superseded, by their other words."""
     pages = material.written()
     with material.hub.index(material.base).snapshot() as index:
-        ended, _ = outdated(index, [*pages.values()], run.hub.options.clock())
+        ended = declared(index, [*pages.values()], run.hub.options.clock()).outdated
         valid = [page for page, row in pages.items() if not ended.get(row.id, "").casefold().startswith(ENDED)]
         for page, whole in texts(index, valid):
             lines = whole.split("\n")

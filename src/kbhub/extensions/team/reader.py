@@ -189,10 +189,6 @@ class PostgresIndex(Index):
         )
         return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])
 
-    def _read_meta(self) -> dict[str, Any]:
-        with self.sound():
-            return checked_meta(dict(self.rows("SELECT key, value FROM meta")))
-
     def _read_columns(self, before: Columns | None) -> Columns:
         pack = self.meta("pack") or 0
         if before is None or before.pack != pack:
@@ -253,12 +249,12 @@ class PostgresIndex(Index):
             if len(ids) < CHUNKS_AT_ONCE:
                 return
 
-    def _read_postings(self, term: Term, columns: Columns) -> Postings:
-        ahead = self._local.seen.postings
+    def postings(self, term: Term) -> Postings:
+        """See `Index`."""
         stems = [stored(token) for token in term.tokens]
         if term.plain:
             self.expect(stems)
-            return ahead[stems[0]]
+            return self._local.seen.postings[stems[0]]
         endings = stems[-1:]
         if term.match.endswith(" *"):
             rows = self.rows(
@@ -267,9 +263,10 @@ class PostgresIndex(Index):
             )
             endings = [ending for (ending,) in rows]
         blocks = self._blocks([*stems[:-1], *endings], places=True)
-        parts = [occurrences(blocks[stem]) for stem in stems[:-1]]
-        ended = np.sort(np.concatenate([NO_CHUNKS, *(occurrences(blocks[stem]) for stem in endings)]))
-        return self._positions(*phrase([*parts, ended]), columns)
+        with self.sound():
+            parts = [occurrences(blocks[stem]) for stem in stems[:-1]]
+            ended = np.sort(np.concatenate([NO_CHUNKS, *(occurrences(blocks[stem]) for stem in endings)]))
+            return self._positions(*phrase([*parts, ended]), self.columns())
 
     def _blocks(self, stems: Sequence[str], *, places: bool = False) -> dict[str, list[Block]]:
         """Return the postings of stems, as stored."""

@@ -78,7 +78,7 @@ def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Resp
     No identifiers, digits, capitals, quotes, Han or Kana are corrected, and no word in the vocabulary of the packaged
     model, which is assumed right. A name may be written in another script.
     """
-    enough = REPEATED if sum(index.size()[0] for index in indexes) >= MANY_CHUNKS else 1
+    enough = REPEATED if sum(index.columns().chunks for index in indexes) >= MANY_CHUNKS else 1
     words = [(term, word) for term in missing if (word := correctable(term))]
     unknown = [(term, word) for term, word in words if not known_stems().issuperset(stems(word))][:MOST]
     nearest = {term: near for term, word in unknown if (near := _nearest(indexes, word, enough))}

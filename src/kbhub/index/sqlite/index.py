@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -61,6 +61,9 @@ class SqliteIndex(Index):
         sound = False
         try:
             self.rows("BEGIN")
+            self._local.seen.meta = dict(self.rows("SELECT key, value FROM meta"))
+            if self.meta(schema.NAME) != self.path.name:
+                raise self.damaged(schema.ANOTHERS)
             yield
             with suppress(apsw.Error):  # damaged file: nothing was written, and the connection is closed
                 connection.execute("COMMIT")
@@ -79,12 +82,6 @@ class SqliteIndex(Index):
             with suppress(IndexError):  # another thread may have taken it
                 self._idle.pop()[1].close(force=True)
 
-    def _read_meta(self) -> dict[str, Any]:
-        values = dict(self.rows("SELECT key, value FROM meta"))
-        if values.get(schema.NAME) != self.path.name:
-            raise self.damaged(schema.ANOTHERS)
-        return values
-
     def _read_columns(self, before: Columns | None) -> Columns:
         return cast("Columns", _arrays().columns(before, self.rows))
 
@@ -93,8 +90,10 @@ class SqliteIndex(Index):
         before = before or arrays.packed_signatures(columns, self.rows)
         return cast("Signatures", arrays.sign(before, columns.ids, read))
 
-    def _read_postings(self, term: Term, columns: Columns) -> Postings:
-        return cast("Postings", _arrays().postings(term, columns, self.rows))
+    def postings(self, term: Term) -> Postings:
+        """See `Index`."""
+        with self.sound():
+            return cast("Postings", _arrays().postings(term, self.columns(), self.rows))
 
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
@@ -151,14 +150,16 @@ class SqliteIndex(Index):
 
     def _note_damage(self, what: str) -> None:
         with suppress(OSError):
-            if self._identity() == self._local.seen.file:  # unless it was rebuilt meanwhile
+            state = self.path.stat()
+            if (state.st_dev, state.st_ino) == self._local.seen.file:  # unless it was rebuilt meanwhile
                 schema.note_damage(self.path, what)
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
         """Return a connection for one snapshot and the identity of its file."""
         # Shared by threads; one per thread would exhaust the file descriptors of a process.
         try:
-            identity = self._identity()
+            state = self.path.stat()
+            identity = state.st_dev, state.st_ino
             while self._idle:
                 with suppress(IndexError):  # another thread may have taken it
                     file, connection = self._idle.pop()
@@ -176,10 +177,6 @@ class SqliteIndex(Index):
         except (ValueError, apsw.Error) as error:
             raise self._unavailable(str(error)) from error
         return identity, opened
-
-    def _identity(self) -> tuple[int, int]:
-        state = self.path.stat()
-        return state.st_dev, state.st_ino
 
     def _unavailable(self, reason: str) -> IndexUnavailable:
         full = "" if reason == NOT_THERE else " --full"
@@ -212,6 +209,7 @@ def _bound(value: Any) -> Any:
     return value
 
 
+@cache
 def _arrays() -> Any:
     """Import and return the numpy part, which takes 0.1 s to load; `status` and most syncs do without."""
     from kbhub.index.sqlite import columns as arrays  # noqa: PLC0415
