@@ -306,7 +306,7 @@ REJECTED = "rejected"
 
 
 @struct
-class Declared:
+class Declarations:
     """What documents declare of themselves, by id."""
 
     outdated: dict[int, str]
@@ -318,7 +318,7 @@ class Declared:
     """One of `TRUST`, of those that say it."""
 
 
-def declared(index: Index, documents: Collection[DocumentRow], now: float) -> Declared:
+def declared(index: Index, documents: Collection[DocumentRow], now: float) -> Declarations:
     """Return what documents declare of themselves; `now` is in seconds since the epoch."""
     rows = index.rows(
         "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
@@ -365,7 +365,7 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
                 reasons[document.id] = f"superseded by {successors[name]}"
         if not DECISION_FOLDERS.isdisjoint(path.split("/")[:-1]):
             decided.add(document.id)
-    return Declared(reasons, decided, rejected, {number: TRUST[level] for number, level in levels.items()})
+    return Declarations(reasons, decided, rejected, {number: TRUST[level] for number, level in levels.items()})
 
 
 def age_days(document: DocumentRow, now: float) -> int:
