@@ -291,7 +291,11 @@ def sign(before: Signatures | None, ids: NDArray[np.int64], read: Read) -> Signa
             _fill(bits, signed, ids, new, before.mean)
             return Signatures(bits, signed, before.mean, before.meant)
     step = max(1, len(ids) // MEANT)
-    mean = _mean([blob for _, blob in read(ids[::step].copy()) or read(ids)])
+    some = [blob for _, blob in read(ids[::step].copy()) or read(ids)]
+    total = np.zeros(len(some[0]) if some else 1, np.float64)
+    for start in range(0, len(some), BLOCK):
+        total += _unit(some[start : start + BLOCK]).sum(axis=0, dtype=np.float64)
+    mean = (total / max(len(some), 1)).astype(np.float32)
     bits, signed = np.zeros((_words(len(mean)), len(ids)), np.uint64), np.zeros(len(ids), np.bool_)
     for start in range(0, len(ids), BLOCK):
         _fill(bits, signed, ids, read(ids[start : start + BLOCK]), mean)
@@ -354,15 +358,6 @@ def _largest(values: NDArray[np.float32], wanted: int) -> np.float32:
         return np.float32(-np.inf)
     least: np.float32 = np.partition(values, len(values) - wanted)[len(values) - wanted]
     return least
-
-
-def _mean(blobs: Sequence[bytes]) -> NDArray[np.float32]:
-    if not blobs:
-        return np.zeros(1, np.float32)
-    total = np.zeros(len(blobs[0]), np.float64)
-    for start in range(0, len(blobs), BLOCK):
-        total += _unit(blobs[start : start + BLOCK]).sum(axis=0, dtype=np.float64)
-    return (total / len(blobs)).astype(np.float32)
 
 
 def bits_of(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uint64]:

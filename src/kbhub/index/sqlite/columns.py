@@ -38,44 +38,33 @@ MOST_ASKED = 400
 """Chunks that have a term above which it counts as common in any case: FTS5 takes a microsecond for each."""
 
 
-def columns(before: Columns | None, rows: Rows) -> Columns:
-    """Update columns of an earlier state of the same file, or None, to the current state of the index."""
+def columns(before: Columns | None, rows: Rows, *, packed: bool = True) -> Columns:
+    """Update columns of an earlier state of the same file, or None, or else what is `packed`, to the current state."""
     ((pack,),) = rows("SELECT value FROM meta WHERE key = 'pack'")
     if before is None or before.pack != pack:
-        stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('ids', 'documents', 'lengths')"))
+        some = rows("SELECT name, data FROM packed WHERE name IN ('ids', 'documents', 'lengths')") if packed else ()
+        stored = dict(some)
         ids = growing(stored["ids"]) if stored else np.zeros(0, np.int64)
         ends = growing(stored["lengths"]) if stored else ids
         documents = np.frombuffer(stored["documents"] if stored else b"", np.int32)
         if not len(ids) == len(ends) == len(documents):
             raise ValueError("its packed columns differ in length")
         before = made(pack, len(ids), ids, documents, np.diff(ends, prepend=0).astype(np.int32))
-    last = int(before.ids[-1]) if len(before.ids) else -1
-    ids, lengths = _new(last, rows)
+    last = end = int(before.ids[-1]) if len(before.ids) else -1
+    new, lengths = [np.zeros(0, np.int64)], [before.lengths]
+    while len(new) == 1 or len(new[-1]) == AT_ONCE:
+        some = rows("SELECT id, sz FROM fts_docsize WHERE id > ? ORDER BY id LIMIT ?", end, AT_ONCE)
+        new.append(np.array([chunk for chunk, _ in some], np.int64))
+        lengths.append(totals([sizes for _, sizes in some]))
+        end = some[-1][0] if some else end
+    ids = np.concatenate(new)
     documents = np.concatenate([before.documents, _documents(ids, last, rows)])
     gone = [chunk for (chunk,) in rows("SELECT chunk_id FROM gone")]
-    ids, lengths = np.concatenate([before.ids, ids]), np.concatenate([before.lengths, lengths])
-    return made(pack, before.packed, ids, documents, lengths, gone)
-
-
-def existing(rows: Rows) -> Columns:
-    """Return columns of the chunks that exist, whatever is packed."""
-    ids, lengths = _new(-1, rows)
-    return made(0, 0, ids, _documents(ids, -1, rows), lengths)
-
-
-def _new(last: int, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the ids and lengths of all chunks after one."""
-    ids, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    while len(ids) == 1 or len(ids[-1]) == AT_ONCE:
-        some = rows("SELECT id, sz FROM fts_docsize WHERE id > ? ORDER BY id LIMIT ?", last, AT_ONCE)
-        ids.append(np.array([chunk for chunk, _ in some], np.int64))
-        lengths.append(totals([sizes for _, sizes in some]))
-        last = some[-1][0] if some else last
-    return np.concatenate(ids), np.concatenate(lengths)
+    return made(pack, before.packed, np.concatenate([before.ids, ids]), documents, np.concatenate(lengths), gone)
 
 
 def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int32]:
-    """Return the document ids of all chunks after one."""
+    """Return the document ids of all chunks after one, which have those ids."""
     if last >= 0:
         parts = iter([rows("SELECT id, document_id FROM chunk WHERE id > ?", last)])
     else:

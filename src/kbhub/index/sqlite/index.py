@@ -290,7 +290,7 @@ def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
     columns = _arrays()
     embedder = dict(rows("SELECT key, value FROM meta WHERE key = 'embedder'")).get("embedder")
     try:
-        known = columns.existing(rows)
+        known = columns.columns(None, rows, packed=False)
         if embedder is None or known.chunks < PACKED_FROM:
             return embedder, known, None
         return embedder, known, columns.sign(None, known.ids, lambda ids: schema.stored_vectors(rows, ids))
