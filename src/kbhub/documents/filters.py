@@ -129,7 +129,10 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
         if len(pattern) > MAX_PATTERN_CHARACTERS or _UNCLOSED.search(pattern):
             continue
         try:
-            regex, include = spec.GitIgnoreSpecPattern.pattern_to_regex(_BRACKETS.sub(_with_ranges, pattern))
+            ranged = _BRACKETS.sub(
+                lambda brackets: _CLASS.sub(lambda named: _CLASSES.get(named[1], named[0]), brackets[0]), pattern
+            )
+            regex, include = spec.GitIgnoreSpecPattern.pattern_to_regex(ranged)
             if regex is None or include is None or pattern.count("**") > _MAX_DEEP_WILDCARDS:
                 continue
             compiled = re.compile(_without_backtracking(regex))
@@ -167,7 +170,13 @@ def outer_layers(base: Path, root: Path | None) -> tuple[Layer, ...]:
     layers = []
     for folder in reversed(above):
         prefix = base.relative_to(folder).as_posix()
-        rules = tuple(rule for rule in read_rules(folder) if not _excludes_base(rule, prefix))
+        parts = list(accumulate(prefix.split("/"), "{}/{}".format))
+        rules = tuple(
+            rule
+            for rule in read_rules(folder)
+            if rule.negated
+            or not (excludes_everything(rule, f"{prefix}/") or any(rule.matches(one, directory=True) for one in parts))
+        )
         if rules:
             layers.append(Layer(rules, prefix=f"{prefix}/"))
     return tuple(layers)
@@ -176,17 +185,6 @@ def outer_layers(base: Path, root: Path | None) -> tuple[Layer, ...]:
 def excludes_everything(rule: Rule, prefix: str = "") -> bool:
     """Return whether a rule excludes every file of a folder, tested with a name that no pattern spells out."""
     return not rule.negated and rule.matches(f"{prefix}\x01", directory=False)
-
-
-def _excludes_base(rule: Rule, base: str) -> bool:
-    if excludes_everything(rule, f"{base}/"):
-        return True
-    folders = accumulate(base.split("/"), "{}/{}".format)
-    return not rule.negated and any(rule.matches(path, directory=True) for path in folders)
-
-
-def _with_ranges(brackets: re.Match[str]) -> str:
-    return _CLASS.sub(lambda named: _CLASSES.get(named[1], named[0]), brackets[0])
 
 
 def _without_backtracking(regex: str) -> str:

@@ -301,11 +301,12 @@ class Traversal:
             parts = path.split("/")
             for end, part in enumerate(parts):
                 self._names.setdefault("/".join(parts[:end]), set()).add(part)
-        self._descend(PendingFolder("", "", self.filters.outer))
-        while self.linked and not self.full:
-            folder = self.linked.pop(0)
+        pending = [PendingFolder("", "", self.filters.outer)]
+        while (pending or self.linked) and not self.full:
+            folder = pending.pop() if pending else self.linked.pop(0)
             if folder.real not in self.entered:
-                self._descend(folder)
+                self.entered.add(folder.real)
+                pending += reversed(self._list(folder))
         for file in dict.fromkeys(self.filters.overfull):
             self._skip(file, f"only the first {MAX_RULES} of its rules are used; write fewer patterns")
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
@@ -316,14 +317,6 @@ class Traversal:
             self.passed_over,
             (self.base, self.limits, self.filters.outer) if alone else None,
         )
-
-    def _descend(self, start: PendingFolder) -> None:
-        stack = [start]
-        while stack and not self.full:
-            folder = stack.pop()
-            if folder.real not in self.entered:
-                self.entered.add(folder.real)
-                stack += reversed(self._list(folder))
 
     def _list(self, folder: PendingFolder) -> list[PendingFolder]:
         """Collect the files of a folder and return its subfolders, in order."""

@@ -179,10 +179,20 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             generation = index.generation()
             if digest and f"{generation} {digest}" in (in_step, index.meta(IN_STEP)):
                 return Difference(scan, (), (), new_index=False, generation=generation, digest=digest)
-            differ, young, absent = _differing(index, scan.files)
+            files = scan.files
+            differ, young, absent, matched = list[str](), list[str](), list[str](), 0
+            for path, size, mtime in index.file_states():
+                if (file := files.get(path)) is None:
+                    absent.append(path)
+                    continue
+                matched += 1
+                if file != (size, mtime):  # indexed so soon after a write that it may have changed in the same tick?
+                    (young if file == (size, -mtime) else differ).append(path)
+            if matched < len(files):
+                differ += files.keys() - {path for path, *_ in index.file_states()}
             differ += young
             if keeping.rules:
-                differ += filter(keeping.lacks, scan.files.keys() - differ)
+                differ += filter(keeping.lacks, files.keys() - differ)
             different = [scan.entry(path) for path in sorted(differ)]
             failed = {path for path, _ in index.problems()} if different else set()
     except IndexUnavailable:
@@ -216,25 +226,6 @@ def _can_read(base: Base, entry: FileEntry) -> bool:
             open_contained(base, entry.path).close()
             return True
     return False
-
-
-def _differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:
-    """Compare the documents of an index with all files: path → (size in bytes, mtime in ns).
-
-    Returns, unsorted, paths that are new or have another size or time; of files indexed so soon after a write that they
-    may have changed within the same tick; and of documents without a file.
-    """
-    different, young, gone, matched = list[str](), list[str](), list[str](), 0
-    for path, size, mtime in index.file_states():
-        if (file := files.get(path)) is None:
-            gone.append(path)
-            continue
-        matched += 1
-        if file != (size, mtime):
-            (young if file == (size, -mtime) else different).append(path)
-    if matched < len(files):
-        different += files.keys() - {path for path, *_ in index.file_states()}
-    return different, young, gone
 
 
 def trusted_time(entry: FileEntry) -> int:

@@ -213,9 +213,14 @@ def _freshen(
     if difference.digest and 0 < files == difference.young <= FRESHEN_YOUNG:
         files = 0 if comparison.are_as_indexed(base, index, difference.suspects) else files
     state.behind[base.id] = files
-    if not (difference.new_index or files or _other_embedder(hub, index)):
-        state.failed.pop(base.id, None)
-        return None
+    if not (difference.new_index or files):
+        fingerprint = None
+        with suppress(EmbedderError):
+            fingerprint = embedder.fingerprint if (embedder := hub.embedder()) else None
+        with index.snapshot():
+            if fingerprint in (None, index.meta("embedder")):
+                state.failed.pop(base.id, None)
+                return None
     if state.is_elsewhere(index.path):
         return busy
     if difference.new_index or files - difference.young > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
@@ -312,14 +317,6 @@ def _refresh(hub: Hub, base: Base) -> None:
         load("kbhub.sync.packages:refresh")(hub.data, base.path, hub.options.env, hub.options.home)
     elif base.path.parent == hub.data / SESSIONS:
         load("kbhub.index.foreign_sessions:refresh")(base, hub.options.env, hub.options.home)
-
-
-def _other_embedder(hub: Hub, index: Index) -> bool:
-    fingerprint = None
-    with suppress(EmbedderError):
-        fingerprint = embedder.fingerprint if (embedder := hub.embedder()) else None
-    with index.snapshot():
-        return fingerprint is not None and index.meta("embedder") != fingerprint
 
 
 FIRST_INDEX_SECONDS = 20.0
