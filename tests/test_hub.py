@@ -220,10 +220,9 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
 
 def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 10 * HOUR_NS)
-    hub = environment.hub()
     for number in range(kbhub.sync.freshness.FRESHEN_CHANGES + 40):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nalpha\n")
-    hub.sync()
+    hub = synced(environment)
     with kbhub.sync.comparison.only_writer(hub.index(hub.discovery().bases[0]).path):
         assert hub.freshen(max_age=0) == ()  # which would be `busy`
     environment.write("knowledge/7.md", "# Note 7\n\nzebra\n")
@@ -237,10 +236,9 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_YOUNG", 3)
     monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 10 * HOUR_NS)
-    hub = environment.hub()
     for number in range(5):
         environment.write(f"knowledge/{number}.md", "alpha")
-    hub.sync()
+    hub = synced(environment)
 
     assert [5] == [one.files for one in hub.freshen(max_age=0)]
     assert any("not indexed yet (5)" in note for note in hub.search("alpha").notes)
