@@ -15,7 +15,7 @@ from kbhub.memory.lists import memories, restore
 from kbhub.memory.transfer import import_, move, refile
 from kbhub.search.document_signals import SUPERSEDED_FACTOR
 from kbhub.types import Query
-from kbhub.workspace.discovery import memory_bases, project_folders
+from kbhub.workspace.discovery import project_folders
 from repositories import add_remote, commit
 
 VPN = "Releases need the VPN; without it the upload hangs."
@@ -640,7 +640,7 @@ def test_the_index_of_memories_is_in_the_cache_and_the_memories_are_not(environm
     """To throw the cache away loses nothing."""
     one = remember(hub, VPN).memory
     remember(hub, id=one.id)
-    (base,) = memory_bases(hub.discovery(), environment.home.parent / "data")
+    (base,) = [base for base in hub.discovery().bases if base.origin == "memory"]
     path = index_path(base, hub.cache)
     assert path.is_relative_to(environment.home.parent / "cache")
     path.unlink()

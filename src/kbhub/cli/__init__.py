@@ -74,7 +74,7 @@ def arranged(given: Sequence[str]) -> list[str]:
         rest[:1] = OLD[rest[0]].split()
     elif not any(rest[0] in names for names in TOP.values()):
         misspelt = nearest(rest[0]) and all(word.startswith("-") for word in rest[1:])
-        if not misspelt and rest[0] not in {name.partition(" ")[0] for name in _added()}:
+        if not misspelt and rest[0] not in subcommands(""):
             rest.insert(0, "search")
     command, rest = rest[:1], rest[1:]
     while known := subcommands(" ".join(command)):
@@ -109,18 +109,14 @@ def _is_near(word: str, name: str) -> bool:
 
 
 def subcommands(command: str) -> list[str]:
-    """Return the subcommands of a command, those of extensions among them."""
+    """Return the subcommands of a command, those of extensions among them; of the empty one, only the latter."""
     if command == "serve":  # every window of an editor starts it, and needs no extension so early
         return []
-    known = (name.rpartition(" ") for name in _added())
-    return [*GROUPS.get(command, ()), *(name for group, _, name in known if group == command)]
+    from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - as above
 
-
-def _added() -> list[str]:
-    """Return the commands of extensions."""
-    from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - see `subcommands`
-
-    return [name for extension in extensions() for name in extension.commands]
+    start = f"{command} " if command else ""
+    added = [name.removeprefix(start) for one in extensions() for name in one.commands if name.startswith(start)]
+    return [*GROUPS.get(command, ()), *(name.partition(" ")[0] for name in added)]
 
 
 def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -335,7 +335,7 @@ def _prompt(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool
         quote = events.as_data(_HEADING.sub("", hit.excerpt), PASSAGE_BYTES)  # the headings are named before it
         mark = f", {REJECTED}" if hit.rejected else ""
         parts.append(_Part(f'- read(refs="{name}"), {events.named(where, 120)}{mark}:\n  {quote}', name))
-    return [_Part(HEAD), *parts]
+    return parts
 
 
 def _naming_hits(hub: Hub, wording: str, certain: Sequence[Hit], names: Sequence[str]) -> list[Hit]:
@@ -364,13 +364,9 @@ def _is_named(wording: str, hit: Hit) -> bool:
     return False
 
 
-def _tool(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
-    return [_Part(HEAD), *_about(hub, event, known, own_only)]
-
-
 def _about(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Return memories and documents about the files or symbols that a prompt names, or a tool works on."""
-    parts = []
+    parts = [_Part(HEAD)]
     found = [one for one in concerned(hub, event, own_only=own_only) if one.ref not in known][:MOST_SUBJECTS]
     for one in found:
         about = one.about.partition("::")[2] if len(event.paths) == 1 and one.symbol else one.about
@@ -396,7 +392,7 @@ def _memory_part(memory: MemoryFile, name: str, about: str = "", *, limit: int =
 _PARTS: dict[events.EventName, Callable[[Hub, events.Event, frozenset[str], bool], list[_Part]]] = {
     "session-start": _start,
     "prompt": _prompt,
-    "tool": _tool,
+    "tool": _about,
 }
 
 

@@ -404,16 +404,6 @@ def memories_folder(data: Path) -> Path:
     return real_path(data) / "memories"
 
 
-def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
-    """Return the bases `memory` (of the workspace's project) and `user`, without empty ones."""
-    bases, top = [], memories_folder(data)
-    if _folders(top) - {USER_ID}:  # skip `identify` if no project has memories
-        identity = identify(discovery.workspace)
-        folder = project_folder(data, identity) if identity else None
-        bases += [_memory_base(MEMORY_ID, folder)] if folder and _visible(folder) else []
-    return (*bases, _memory_base(USER_ID, top / USER_ID)) if _visible(top / USER_ID) else tuple(bases)
-
-
 def project_folder(data: Path, identity: Identity) -> Path | None:
     """Return the folder of a project's memories, or None if it has none yet."""
     top, ending = memories_folder(data), f"-{identity.digest}"
@@ -527,18 +517,23 @@ def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discov
     """Add kbhub's own bases, of memories and of saved chat answers, to those found by discovery."""
     if discovery.off:
         return discovery
-    bases = (*discovery.bases, *(memory_bases(discovery, data) if settings.memory.enabled else ()))
-    discovery = discovery.model_copy(update={"bases": bases})
+    bases, top = [*discovery.bases], memories_folder(data)
+    if settings.memory.enabled:
+        # Which project this is, git may have to say: not asked if no project has memories.
+        identity = identify(discovery.workspace) if _folders(top) - {USER_ID} else None
+        folders = {MEMORY_ID: project_folder(data, identity) if identity else None, USER_ID: top / USER_ID}
+        bases += [_memory_base(id_, folder) for id_, folder in folders.items() if folder and _visible(folder)]
     folder = completions_folder(data)
     taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
-    if COMPLETIONS_ID in taken or not is_directory(folder) or folder in [base.path for base in bases]:
-        return discovery
-    base = Base(
-        id=COMPLETIONS_ID,
-        path=folder,
-        origin="config",
-        name="Chat answers",
-        description="Answers of language models, saved by `kbhub doc distil`; not reviewed.",
-        writable=True,
-    )
-    return discovery.model_copy(update={"bases": (*bases, base)})
+    if COMPLETIONS_ID not in taken and is_directory(folder) and folder not in [base.path for base in bases]:
+        bases.append(
+            Base(
+                id=COMPLETIONS_ID,
+                path=folder,
+                origin="config",
+                name="Chat answers",
+                description="Answers of language models, saved by `kbhub doc distil`; not reviewed.",
+                writable=True,
+            )
+        )
+    return discovery.model_copy(update={"bases": tuple(bases)})

@@ -35,6 +35,8 @@ from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.settings import Pointer, Use, cut, plainly, shown
 
+_join = os.path.join  # of plain strings, as pathlib is too slow on the way up
+
 TRUST_NAME = "trust.json"
 _VERSION = 1
 _MAX_BYTES = 16 * 1024 * 1024
@@ -299,7 +301,7 @@ def clean(text: str | None) -> str:
 
 
 def _first_match(workspace: Workspace, home: Path, config: Path | None, looked_for: list[str]) -> Match | None:
-    """Try all candidates on the way up, as plain strings, since pathlib is too slow here."""
+    """Try all candidates on the way up."""
     if workspace.directory is None:
         return None
     never = (_join(str(home), CONFIG_NAME), str(config))  # global configs, which may have the name of a pointer
@@ -351,10 +353,6 @@ def _sibling(folder: str) -> str | None:
     """Path of a project's sibling folder; None for the root of a file system."""
     parent, name = os.path.split(folder)
     return _join(parent, f"{name}.knowledge") if name else None
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}{name}" if folder.endswith(os.sep) else f"{folder}{os.sep}{name}"
 
 
 def _within(path: str, folder: str) -> bool:
