@@ -391,7 +391,7 @@ def test_what_no_event_told_is_found_after_one_that_did(environment):
     (behind,) = hub.freshen(max_age=0, changed={"project": {"a.md"}}) or (None,)
     found = [len(hub.search(Query(text=text, mode="keyword")).hits) for text in ("zebra", "lion")]
     background = Background(hub)
-    background.look_at({"project": frozenset({"a.md"})})
+    background.look({"project": frozenset({"a.md"})})
     with background._changed:
         assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
     later = [len(hub.search(Query(text=text, mode="keyword")).hits) for text in ("zebra", "lion")]
@@ -404,13 +404,13 @@ def test_changes_that_come_together_are_looked_at_together(environment):
     """Paths of one base are joined; one that cannot be named, or a look at everything, wins."""
     background = Background(environment.hub())
     background._stopping = True  # so that nothing is taken up
-    background.look_at({"a": frozenset({"1.md"}), "b": frozenset({"2.md"})})
-    background.look_at({"a": frozenset({"3.md"}), "b": None, "c": frozenset({"4.md"})})
-    background.look_at({"b": frozenset({"5.md"})})
+    background.look({"a": frozenset({"1.md"}), "b": frozenset({"2.md"})})
+    background.look({"a": frozenset({"3.md"}), "b": None, "c": frozenset({"4.md"})})
+    background.look({"b": frozenset({"5.md"})})
     assert {"a": {"1.md", "3.md"}, "b": None, "c": {"4.md"}} == background._looking
-    background.look(["a"])
+    background.look({"a": None})
     assert background._looking is not None
     assert background._looking["a"] is None
     background.look()
-    background.look_at({"a": frozenset({"1.md"})})
+    background.look({"a": frozenset({"1.md"})})
     assert background._looking == {}

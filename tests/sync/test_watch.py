@@ -36,7 +36,7 @@ class Watched:
         self.watcher = Watcher(hub, self._changed)
 
     def _changed(self, changes):
-        self.background.look_at(changes or {})
+        self.background.look(changes or {})
         self.told.put(None if changes is None else frozenset(changes))
 
     def __enter__(self):

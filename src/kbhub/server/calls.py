@@ -259,6 +259,6 @@ class Calls:
 
     def _notice(self, changes: Changes | None) -> None:
         """Handle the watcher's events, on its thread: changed files, or maybe other bases or settings."""
-        self.background.look_at(changes or {})
+        self.background.look(changes or {})
         if changes is None:
             self.announcer.look()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import filelock
 
@@ -188,22 +189,13 @@ class Background:
             self._has_searched = True
             self._work()
 
-    def look(self, bases: Iterable[str] = ()) -> None:
-        """Compare bases (all if none are given) with their files and sync them. Returns at once."""
-        self.look_at(dict.fromkeys(bases))
-
-    def look_at(self, changes: Mapping[str, frozenset[str] | None]) -> None:
-        """Like `look`, with base → changed paths (None: any may have changed; empty: all bases). Returns at once."""
+    def look(self, changes: Mapping[str, frozenset[str] | None] = MappingProxyType({})) -> None:
+        """Compare and sync base → changed paths (None: any may have changed), or all bases. Returns at once."""
         with self._changed:
-            both = self._looking
-            if both is None:
-                both = dict(changes)
-            elif both and changes:
-                for base, paths in changes.items():
-                    before = both.get(base, frozenset())
-                    both[base] = None if before is None or paths is None else before | paths
-            else:
-                both = {}
+            both = dict(changes) if self._looking is None else self._looking if changes else {}
+            for base, paths in changes.items() if both else ():
+                before = both.get(base, frozenset())
+                both[base] = None if before is None or paths is None else before | paths
             self._looking = both
             self._work()
 
@@ -212,7 +204,7 @@ class Background:
         with self._changed:
             for base in behind:
                 if base.busy:
-                    self._wait_for(base.base)
+                    self._waiting[base.base] = time.monotonic() + TAKE_OVER_SECONDS
                 # A base being indexed is compared again later; this comparison is older.
                 elif self._running is None or self._running.base != base.base:
                     self._queue.setdefault(base.base, base)
@@ -366,16 +358,13 @@ class Background:
                 behind += freshen(self._hub, named, progress=self._note)
             self.enqueue(behind)
 
-    def _wait_for(self, base: str) -> None:
-        with self._changed:
-            self._waiting[base] = time.monotonic() + TAKE_OVER_SECONDS
-
     def _sync(self, behind: StaleBase) -> None:
         try:
             for report in sync(self._hub, [behind.base], progress=self._note):
                 log.info("%s", report.model_dump_json(exclude={"failed"}))
                 if report.busy:
-                    self._wait_for(behind.base)
+                    with self._changed:
+                        self._waiting[behind.base] = time.monotonic() + TAKE_OVER_SECONDS
         except BaseNotFound:
             log.info("Base %s is no longer active.", behind.base)
         except KbhubError as error:
