@@ -110,7 +110,7 @@ def texts_of(written: str) -> tuple[str, ...]:
     if written == "[]":  # of most documents; parsing 20,000 takes 0.1 s
         return ()
     texts = json.loads(written)
-    if type(texts) is not list or any(type(text) is not str for text in texts):
+    if type(texts) is not list or not {str}.issuperset(map(type, texts)):
         raise TypeError("a list of texts in it is none")
     return tuple(texts)
 
@@ -257,8 +257,8 @@ class Index(ABC):
         """Return the signatures of this snapshot's vectors, extending those of an earlier one."""
 
     @abstractmethod
-    def postings(self, term: Term) -> Postings:
-        """Look up a term."""
+    def postings(self, term: Term, ahead: Iterable[str] = ()) -> Postings:
+        """Look up a term; an engine over a network fetches the stems `ahead`, which are looked up next, together."""
 
     @abstractmethod
     def similarities(
@@ -277,9 +277,6 @@ class Index(ABC):
     @abstractmethod
     def file(self, path: str) -> bytes | None:
         """Return the bytes of a document's file; None if the index does not hold files, or not this one."""
-
-    def expect(self, stems: Iterable[str]) -> None:  # noqa: B027 - files need no announcement
-        """Announce stems that will be looked up, so that an engine over a network fetches them at once."""
 
     def meta(self, key: str) -> Any:
         """Return a value of the table `meta`, or None."""

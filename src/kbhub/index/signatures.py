@@ -247,7 +247,7 @@ def likely(
     Each base comes with its signatures and a mask of the chunks that may be found.
     """
     reachable = [signatures.signed & allowed for signatures, allowed in asked]
-    total = sum(int(np.count_nonzero(mask)) for mask in reachable)
+    total = sum(map(np.count_nonzero, reachable))
     more = max(1.0, BITS / (2 * len(vector)))
     limit = max(least, int(more * min(MOST_COMPARED, max(LEAST_COMPARED, COMPARED_SHARE * total))))
     if total <= limit:

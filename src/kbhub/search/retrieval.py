@@ -185,12 +185,10 @@ def looked_up(
     """
     counted: dict[str, list[Postings]] = {}
     stems = dict.fromkeys([term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain])
-    for index in indexes:
-        index.expect(stems)
 
     def occurs(term: Term) -> bool:
         if term.match not in counted:
-            postings = [index.postings(term) for index in indexes]
+            postings = [index.postings(term, stems) for index in indexes]
             if not any(map(len, postings)):
                 return False
             counted[term.match] = postings

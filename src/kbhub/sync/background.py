@@ -219,8 +219,8 @@ class Background:
         """Return whether a base is being compared, queued or indexed, here or by another process."""
         with self._changed:
             looking = self._comparing or self._looking is not None
-            pending = base in self._waiting or any(entry.base == base for entry in self._pending())
-            return not self._stopping and (looking or pending)
+            running = self._running is not None and self._running.base == base
+            return not self._stopping and (looking or running or base in self._waiting or base in self._queue)
 
     def prefer(self, bases: Iterable[str]) -> None:
         """Index these bases before others, replacing the previous preference. Returns at once."""

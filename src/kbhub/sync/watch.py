@@ -100,7 +100,7 @@ class Watcher:
             return None
         if reason := plan.polled.get(base):
             return f"polled every {POLL_SECONDS:.0f} s: {reason}"
-        return LIVE if any(watched.id == base for watched in plan.roots.values()) else None
+        return LIVE if base in {watched.id for watched in plan.roots.values()} else None
 
     def follows(self, base: str) -> bool:
         """Return whether every change of a base is reported by an event."""

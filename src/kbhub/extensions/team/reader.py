@@ -163,14 +163,6 @@ class PostgresIndex(Index):
             found: list[int] = listed(blocks)[0][:limit].tolist()
         return found
 
-    def expect(self, stems: Iterable[str]) -> None:
-        """See `Index`."""
-        known = self._local.seen.postings
-        if missing := [stem for stem in stems if stem not in known]:
-            blocks = self._blocks(missing)
-            with self.sound():
-                known |= {stem: self._positions(*listed(some), self.columns()) for stem, some in blocks.items()}
-
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -249,12 +241,16 @@ class PostgresIndex(Index):
             if len(ids) < CHUNKS_AT_ONCE:
                 return
 
-    def postings(self, term: Term) -> Postings:
+    def postings(self, term: Term, ahead: Iterable[str] = ()) -> Postings:
         """See `Index`."""
         stems = [stored(token) for token in term.tokens]
         if term.plain:
-            self.expect(stems)
-            return self._local.seen.postings[stems[0]]
+            known = self._local.seen.postings
+            if missing := [stem for stem in dict.fromkeys(map(stored, (*term.tokens, *ahead))) if stem not in known]:
+                blocks = self._blocks(missing)
+                with self.sound():
+                    known |= {stem: self._positions(*listed(some), self.columns()) for stem, some in blocks.items()}
+            return known[stems[0]]
         endings = stems[-1:]
         if term.match.endswith(" *"):
             rows = self.rows(

@@ -132,12 +132,6 @@ def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:
     return np.add.reduceat(value, starts).astype(np.int32)
 
 
-def common_terms(known: Columns, rows: Rows) -> list[str]:
-    """Return the terms whose postings are packed."""
-    most = min(known.chunks / COMMON, MOST_ASKED)
-    return [term for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", most)]
-
-
 def postings_of(terms: Sequence[str], known: Columns, rows: Rows) -> list[tuple[str, bytes, bytes]]:
     """Return the packed postings of terms: (term, positions, summed counts)."""
     # An id stands once for each occurrence, or as often as its column weighs. Made into one text, they come out of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -90,8 +91,9 @@ class SqliteIndex(Index):
         before = before or arrays.packed_signatures(columns, self.rows)
         return cast("Signatures", arrays.sign(before, columns.ids, read))
 
-    def postings(self, term: Term) -> Postings:
+    def postings(self, term: Term, ahead: Iterable[str] = ()) -> Postings:
         """See `Index`."""
+        del ahead
         with self.sound():
             return cast("Postings", _arrays().postings(term, self.columns(), self.rows))
 
@@ -149,10 +151,14 @@ class SqliteIndex(Index):
             raise self._unavailable("the text in it is damaged") from error
 
     def _note_damage(self, what: str) -> None:
+        """Write a marker with the reason beside the index so that it is rebuilt."""
         with suppress(OSError):
             state = self.path.stat()
             if (state.st_dev, state.st_ino) == self._local.seen.file:  # unless it was rebuilt meanwhile
-                schema.note_damage(self.path, what)
+                flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+                marker = os.open(f"{self.path}{schema.DAMAGED}", flags, 0o600)
+                with os.fdopen(marker, "w", encoding="utf-8", errors="replace") as file:
+                    file.write(what)
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
         """Return a connection for one snapshot and the identity of its file."""
@@ -277,7 +283,8 @@ class Packing:
     def _postings(self, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield the postings of common terms; the second thread finds those of every other one."""
         columns, rows, others = _arrays(), _rows_of(self._connection), _rows_of(self._reader)
-        terms = columns.common_terms(known, rows)
+        most = min(known.chunks / columns.COMMON, columns.MOST_ASKED)
+        terms = [term for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", most)]
         for start in range(0, len(terms), TERMS):
             some = terms[start : start + TERMS]
             second = self._thread.submit(columns.postings_of, some[1::2], known, others)

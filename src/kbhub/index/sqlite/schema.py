@@ -219,13 +219,6 @@ def _check(connection: apsw.Connection, path: Path) -> None:
         raise ValueError(ANOTHERS)
 
 
-def note_damage(path: Path, what: str) -> None:
-    """Write a marker with the reason beside an index so that it is rebuilt; raises OSError if that fails."""
-    flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(f"{path}{DAMAGED}", flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
-        file.write(what)
-
-
 def noted_damage(path: Path) -> str | None:
     """Return why an index must be rebuilt, or None if it need not be."""
     try:
