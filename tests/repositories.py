@@ -24,6 +24,16 @@ def add_remote(repository: Path, address: object, name: str = "origin") -> None:
         config.write(f'[remote "{name}"]\n\turl = {address}\n\tfetch = +refs/heads/*:refs/remotes/{name}/*\n')
 
 
+def add_worktree(repository: Path, folder: Path) -> None:
+    """Make a worktree of a repository, as `git worktree add` does, without files."""
+    admin = repository / ".git/worktrees" / folder.name
+    for made in (admin, folder):
+        made.mkdir(parents=True)
+    for name, text in {"gitdir": folder / ".git", "commondir": "../..", "HEAD": "ref: refs/heads/main"}.items():
+        (admin / name).write_text(f"{text}\n")
+    (folder / ".git").write_text(f"gitdir: {admin}\n")
+
+
 def commit(repository: Path, at: int, *only: str, branch: str = "main", also: tuple[str, ...] = ()) -> str:
     """Commit all files, or those in some folders at the top, as they are; give the commit's name.
 

@@ -23,14 +23,14 @@ def shop(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def window(shop):
-    """One server that has to bear all of it, and to end in order after it."""
+    """One server that has to bear all of it, and to end in order after it, in a search and within a huge message."""
     with windows(shop) as begin:
         started = begin(SERVE)
         started.handshake()
         assert finds(started)
         yield started
         started.begin(call("search", query="canary"))
-        send(started, b'{"jsonrpc": "2.0", "id": 7, "meth')
+        started.process.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "meth' + b"x" * HUGE)
         assert started.end() == 0
         assert all(message["jsonrpc"] == "2.0" for message in started.rest())
         assert started.errors == b""
@@ -38,11 +38,6 @@ def window(shop):
 
 def finds(window):
     return "1. deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
-
-
-def send(window, data: bytes) -> None:
-    window.process.stdin.write(data)
-    window.process.stdin.flush()
 
 
 def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behind(window):
@@ -58,16 +53,3 @@ def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behin
 
     assert "result" in window.ask(LIST)
     assert finds(window)
-
-
-def test_an_input_that_ends_within_a_message_ends_the_process(shop):
-    """Exit code 0 and not a word, also while a search is under way; the message may be huge."""
-    with windows(shop) as begin:
-        window = begin(SERVE)
-        window.handshake()
-        window.begin(call("search", query="canary"))
-        send(window, b"x" * HUGE)
-
-        assert window.end() == 0
-        assert all(message["jsonrpc"] == "2.0" for message in window.rest())
-        assert window.errors == b""

@@ -125,7 +125,9 @@ RULE = ("user", "From now on, run make check before every commit in this project
 
 
 def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, tmp_path, ending, hook):
-    run(environment, "prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT))
+    """Also one that is cut short: else every event on a slow machine would be, and none ever answered."""
+    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
+    assert run(environment, "prompt", data, program=("-c", CUT_SHORT)) == ""
 
     record = until(lambda: running(folder_of(environment)))
     assert record.start["ends"]
@@ -134,14 +136,6 @@ def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, 
     assert hook("compact", sent("codex", "compact", environment.project, transcript=log), "codex") == ""
     assert until(lambda: waiting(shop))[0].why == "asked"
     assert read_record(folder_of(environment)).pid == record.pid
-
-
-def test_a_hook_that_is_cut_short_has_started_the_daemon(shop, environment, ending):
-    """Else every event on a slow machine would be cut short like the first, and none ever answered."""
-    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
-
-    assert run(environment, "prompt", data, program=("-c", CUT_SHORT)) == ""
-    assert until(lambda: running(folder_of(environment))).start["ends"]
 
 
 def test_only_an_event_that_may_have_a_successor_starts_a_daemon(shop, environment, hook, monkeypatch):

@@ -15,7 +15,7 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import Gone, exchange, merged, same
 from kbhub.memory.files import FolderFiles, new_file, parse_memory
-from kbhub.memory.git_ref import Done, Git, MemoryIndex, RemoteRef, Tree
+from kbhub.memory.git_ref import Done, Git, MemoryIndex, RemoteRef, Tree, remote_ref
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.workspace.git import installed
 from repositories import add_remote, commit, write_object
@@ -414,16 +414,28 @@ def test_what_kbhub_did_not_write_is_left_out(two, shelf, theirs, remote):
     assert (one.sync().there.added, other.sync().here.added) == (1, 2)
 
 
-def test_git_pushes_only_after_what_it_fetched(tmp_path, remote):
-    """And brings back what was pushed."""
-    make_repository(tmp_path / "clone")
-    add_remote(tmp_path / "clone", remote)
-    ref = RemoteRef(Git(installed(), tmp_path / "clone"), "origin", REF, ())
+def test_git_pushes_only_after_what_it_fetched_and_runs_no_hook(over_git, remote, tmp_path):
+    """And brings back what was pushed; no branch and no tag goes along."""
+    project = over_git.environment.project
+    made = commit(project, 1_700_000_000)
+    git = project / ".git"
+    tag = f"object {made}\ntype commit\ntag v1\ntagger A <a@example.org> 1700000000 +0000\n\nx\n"
+    (git / "refs/tags").mkdir()
+    (git / "refs/tags/v1").write_text(write_object(git, "tag", tag.encode()) + "\n")
+    with (git / "config").open("a") as config:
+        config.write("[push]\n\tfollowTags = true\n[core]\n\thooksPath = .git/own-hooks\n")
+    names = ("pre-push", "pre-receive", "update", "post-receive", "post-update", "reference-transaction", "pre-auto-gc")
+    for folder in (git / "own-hooks", git / "hooks", remote / "hooks"):
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+            (folder / name).chmod(0o755)
     index = MemoryIndex(version=1, gone={"x": 1})
     first = tree_of(remote, [("100644", "a.md", "A"), ("100644", "index.json", index.model_dump_json())])
     (remote / "refs/kbhub").mkdir()
     (remote / REF).write_text(first + "\n")
 
+    ref = remote_ref(over_git.hub, None, "project")
     fetched = ref.fetched()
     tree = ref.tree(fetched)
     second = ref.committed({**tree.files, "b.md": b"B"}, index, fetched, tree)
@@ -431,11 +443,12 @@ def test_git_pushes_only_after_what_it_fetched(tmp_path, remote):
     assert ref.pushed(second, fetched).ok
 
     assert (fetched, tree.files, tree.index) == (first, {"a.md": b"A"}, index)
-    assert refs(remote)[REF].strip() == second
+    assert {name: said.strip() for name, said in refs(remote).items()} == {REF: second}
     note = f"{index.model_dump_json(indent=1, exclude_defaults=True)}\n"
     wanted = tree_of(remote, [("100644", "a.md", "A"), ("100644", "b.md", "B"), ("100644", "index.json", note)])
     assert object_of(remote, second)[:45] == object_of(remote, wanted)[:45]  # the line with the name of its tree
     assert [ref.has(second, first), ref.has(first, second), ref.has(second, "--help")] == [True, False, False]
+    assert not (tmp_path / "ran").exists()
 
 
 def race(monkeypatch, one, other, races):
@@ -504,38 +517,11 @@ def test_a_kill_in_the_middle_leaves_nothing_broken(two, monkeypatch):
     assert "Another text." in "".join(one.files().values())
 
 
-def test_no_hook_runs_and_nothing_else_is_pushed(over_git, remote, tmp_path):
-    one = over_git
-    made = commit(one.environment.project, 1_700_000_000)
-    git = one.environment.project / ".git"
-    tag = f"object {made}\ntype commit\ntag v1\ntagger A <a@example.org> 1700000000 +0000\n\nx\n"
-    (git / "refs/tags").mkdir()
-    (git / "refs/tags/v1").write_text(write_object(git, "tag", tag.encode()) + "\n")
-    with (git / "config").open("a") as config:
-        config.write("[push]\n\tfollowTags = true\n[core]\n\thooksPath = .git/own-hooks\n")
-    names = ("pre-push", "pre-receive", "update", "post-receive", "post-update", "reference-transaction", "pre-auto-gc")
-    for folder in (git / "own-hooks", git / "hooks", remote / "hooks"):
-        folder.mkdir(exist_ok=True)
-        for name in names:
-            (folder / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-            (folder / name).chmod(0o755)
-    one.remember("Something.")
-
-    one.sync()
-
-    assert not (tmp_path / "ran").exists()
-    assert list(refs(remote)) == [REF]
-
-
-def test_no_command_of_a_remote_or_a_setting_is_run(over_git):
-    one, project = over_git, over_git.environment.project
+def test_no_command_of_a_remote_is_run(over_git):
+    project = over_git.environment.project
     add_remote(project, "ext::touch ran", "ext")
     with pytest.raises(KbhubError, match=r"Cannot fetch from 'ext', .* 'ext' not allowed"):
         RemoteRef(Git(installed(), project), "ext", REF, ()).fetched()
-    with (project / ".git/config").open("a") as config:
-        config.write("[core]\n\tsshCommand = touch ran\n")
-    with pytest.raises(UsageError, match=r"core\.sshcommand"):
-        one.sync()
     assert not (project / "ran").exists()
 
 
@@ -564,9 +550,11 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, monkeypatch):
         monkeypatch.setattr(Told, "says", {"config": "", "remote": "origin\n", **of_others})
         with pytest.raises(KbhubError, match=r"has no index\.json that this kbhub understands\. Update kbhub"):
             one.sync()
-    monkeypatch.setattr(Told, "says", {"config": "", "remote": ""})
-    with pytest.raises(UsageError, match=r"origin'\. Add one"):
-        one.sync()
+    told = {"": r"origin'\. Add one", "core.bare\0core.sshCommand\0": r"git would obey \(core\.sshcommand\)"}
+    for settings, why in told.items():  # a setting may name a command
+        monkeypatch.setattr(Told, "says", {"config": settings, "remote": ""})
+        with pytest.raises(UsageError, match=why):
+            one.sync()
     monkeypatch.setattr("kbhub.memory.git_ref.installed", lambda: None)
     with pytest.raises(UsageError, match="Install git"):
         one.sync()

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
@@ -12,7 +11,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.workspace.config import load_config, parse_base_arguments
 from kbhub.workspace.discovery import discover, find_workspace, path_of_uri, workspace_from_roots
 from kbhub.workspace.project import TrustStore, owned_by_user, trust_pointer
-from repositories import commit
+from repositories import add_worktree
 
 
 class Place:
@@ -339,24 +338,12 @@ def test_ownership_is_of_the_file_and_of_a_link_to_it(place):
 # Worktrees
 
 
-@pytest.fixture(scope="module")
-def with_worktree(tmp_path_factory):
-    """A repository with a commit, and a worktree of it."""
-    place = Place(tmp_path_factory.mktemp("worktree"))
-    main = place.folder("work/main")
-    commit(main, 1_700_000_000)
-    line = ["git", "worktree", "add", "-q", str(place.top / "trees/feature")]
-    subprocess.run(line, cwd=main, check=True, capture_output=True)
-    return place.top
-
-
 @pytest.fixture
-def main(place, with_worktree):
+def main(place):
     """The worktree `trees/feature` is of this repository."""
-    shutil.copytree(with_worktree, place.top, dirs_exist_ok=True)
-    for file in (place.top / "trees/feature/.git", place.work / "main/.git/worktrees/feature/gitdir"):
-        file.write_text(file.read_text().replace(str(with_worktree), str(place.top)))
-    return place.work / "main"
+    made = place.repository("work/main")
+    add_worktree(made, place.top / "trees/feature")
+    return made
 
 
 def test_in_a_worktree_the_main_worktrees_untracked_knowledge_and_sibling_count_after_its_own(place, main):

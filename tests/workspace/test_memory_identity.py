@@ -8,7 +8,7 @@ import pytest
 from conftest import make_repository
 from kbhub.types import Workspace
 from kbhub.workspace.git import git_root, identify, main_worktree, normal_origin, origin_address
-from repositories import add_remote, commit
+from repositories import add_remote, add_worktree, commit
 
 
 def identity(folder: Path):
@@ -23,12 +23,7 @@ def repository(tmp_path):
         commit(tmp_path / "shop", at)
     clone = Path(shutil.copytree(tmp_path / "shop", tmp_path / "clone"))
     add_remote(clone, tmp_path / "shop")
-    admin = tmp_path / "shop/.git/worktrees/tree"
-    for folder in (admin, tmp_path / "tree"):
-        folder.mkdir(parents=True)
-    for name, text in {"gitdir": tmp_path / "tree/.git", "commondir": "../..", "HEAD": "ref: refs/heads/main"}.items():
-        (admin / name).write_text(f"{text}\n")
-    (tmp_path / "tree/.git").write_text(f"gitdir: {admin}\n")
+    add_worktree(tmp_path / "shop", tmp_path / "tree")
     return tmp_path / "shop"
 
 
@@ -86,16 +81,27 @@ def test_git_configuration_is_read_as_git_reads_it(config, address):
     assert origin_address(config) == address
 
 
-def test_clones_and_worktrees_are_one_project(repository, tmp_path):
-    """By the address of their origin (that of the clone is a path, whose origin counts), or by the first commit."""
-    folders = (repository, repository / "deep/er", tmp_path / "clone", tmp_path / "tree")
-    folders[1].mkdir(parents=True)
+def test_clones_worktrees_and_submodules_are_one_project(repository, tmp_path):
+    """By the address of their origin (that of the clone is a path, whose origin counts), or by the first commit.
+
+    A submodule has a repository of its own in the one around it.
+    """
+    outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
+    make_repository(outer)
+    module = Path(shutil.copytree(tmp_path / "clone/.git", outer / ".git/modules/inner"))
+    with (module / "config").open("a") as config:
+        config.write("[core]\n\tworktree = ../../../inner\n")
+    folders = (repository, repository / "deep/er", tmp_path / "clone", tmp_path / "tree", inner)
+    for folder in (folders[1], inner):
+        folder.mkdir(parents=True)
+    (inner / ".git").write_text("gitdir: ../.git/modules/inner\n")
     (first,) = {identity(folder) for folder in folders}
     add_remote(repository, "git@git.example.org:acme/shop.git")
     (address,) = {identity(folder) for folder in folders}
 
     assert first.kind == "root"
     assert (address.kind, address.text) == ("origin", "git.example.org/acme/shop")
+    assert (main_worktree(inner), identity(outer).kind) == (None, "path")
 
 
 def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository):
@@ -110,19 +116,6 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     assert identity(tmp_path / "plain") == identity(tmp_path / "link")
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
-
-
-def test_a_submodule_is_its_own_project(repository, tmp_path):
-    make_repository(tmp_path / "outer")
-    module = Path(shutil.copytree(tmp_path / "clone/.git", tmp_path / "outer/.git/modules/inner"))
-    with (module / "config").open("a") as config:
-        config.write("[core]\n\tworktree = ../../../inner\n")
-    inner = tmp_path / "outer/inner"
-    inner.mkdir()
-    (inner / ".git").write_text("gitdir: ../.git/modules/inner\n")
-    assert identity(inner) == identity(repository)
-    assert (identity(inner).kind, main_worktree(inner)) == ("root", None)
-    assert identity(tmp_path / "outer").kind == "path"
 
 
 def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(repository, tmp_path):
