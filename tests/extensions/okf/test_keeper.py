@@ -80,9 +80,9 @@ class Repository:
     def write(self, path, text):
         self.environment.write(path, text)
 
-    def page(self, name, *refs, front="", body="About it."):
+    def page(self, name, *refs, front="", body="About it.", folder="knowledge"):
         listed = "".join(f"  - {ref}  # as it was\n" for ref in refs)
-        self.write(f"knowledge/{name}.md", f"---\nrefs:\n{listed}{front}---\n# {name}\n\n{body}\n")
+        self.write(f"{folder}/{name}.md", f"---\nrefs:\n{listed}{front}---\n# {name}\n\n{body}\n")
 
     def edit(self, path, *pairs):
         text = (self.root / path).read_text("utf-8")
@@ -94,9 +94,6 @@ class Repository:
     def report(self, checks=("changed",)):
         hub = synced(self.environment)
         return hub, audit(hub, checks=checks)
-
-    def found(self):
-        return by_page(self.report()[1])
 
 
 @pytest.fixture
@@ -131,37 +128,62 @@ VERIFIED = ("", "2023-11-14T08:00:00+01:00", "2023-11-15T08:00")
 """Before the page was committed; and, as somebody wrote it, after that."""
 
 
-def test_the_keeper_names_exactly_the_pages_whose_code_changed(repository):
+SOURCES = {
+    "remark": ("src/a.py - where orders go", True),
+    "lines": ("src/a.py:18-19", True),
+    "symbol": ("{ resource: 'src/a.py#ship_1' }", True),
+    "other symbol": ("'src/a.py#Cart_1.total'", False),
+    "heading": ("'price.md#Now'", True),
+    "other heading": ("'price.md#Then'", False),
+    "outside": ("../../../a.py", False),
+}
+"""The ways in which a source is written: with lines, a remark, a symbol or a heading."""
+
+
+def test_the_keeper_names_exactly_the_pages_whose_code_or_source_changed(repository):
     """Fourteen kinds of change in Python, each under three pages, and some in Go: a page is found, or it is not.
 
-    Some changes are committed, some are not.
+    Some changes are committed, some are not, and one page was changed on a branch that was merged.
     """
     cases = [(kind, n, *case) for n, (kind, case) in enumerate([*CHANGES.items()] * 3)]
     for kind, n, _, symbol, _ in cases:
         repository.write(f"src/m{n}.py", PYTHON.format(n=n))
         front = f"verified: {{ by: human:ana, at: {VERIFIED[n % 3]} }}\n" if n % 3 else ""
         name = f"src/m{n}.py::{symbol.format(n=n)}".removesuffix("::")
-        repository.page(f"{n} {kind}", name, front=front)
+        repository.page(f"{n} {kind}", name, front=front, folder="docs")
     go = {"pay": "src/pay.go::Pay", "refund": "src/pay.go::Refund", "go": "./src/pay.go", "followed": "src/pay.go"}
-    for name, ref in go.items():
-        repository.page(name, ref)
-    repository.page("folder", "src/")
-    repository.page("never there", "src/none.py", "src/m0.py::none")
+    missing = {"folder": ["src/"], "never there": ["src/none.py", "src/m0.py::none"]}
+    for name, refs in {**{name: [ref] for name, ref in go.items()}, **missing}.items():
+        repository.page(name, *refs, folder="docs")
     repository.write("src/pay.go", GO)
+    repository.write("src/a.py", PYTHON.format(n=1))
+    repository.write("docs/price.md", "# Price\n\n## Then\n\nIt was 2.\n\n## Now\n\nIt is 3.\n")
+    for name, (source, _) in SOURCES.items():
+        repository.write(f"docs/{name}.md", f"---\nverified_on: 2023-11-14\nsources:\n- {source}\n---\n# {name}\n")
+    repository.write("docs/merged.md", "---\nsources: [src/a.py]\n---\n# Merged\n")
     repository.commit()
     repository.commit()
+    repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
+    page = repository.commit(branch="page")
+    repository.edit("docs/merged.md", ("# Merged page", "# Merged"))
+    repository.edit("src/a.py", ("return order.address", "return None"))
+    repository.edit("docs/price.md", ("It is 3.", "It is 4."))
     repository.edit("src/pay.go", ("// Pay pays.", "// Pays twice."), ("\treturn amount * 2", "    return amount * 3"))
     repository.commit()
-    repository.edit("knowledge/followed.md", ("About it.", "It pays more."))
+    repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
+    repository.commit(also=(page,))
+    repository.edit("docs/followed.md", ("About it.", "It pays more."))
     for _, n, (old, new), _, _ in cases:
         if n == len(cases) // 2:
             repository.commit()
         repository.edit(f"src/m{n}.py", (old.format(n=n), new.format(n=n)))
         if n % 3:  # after it was verified, the page got a word
-            repository.edit(f"knowledge/{n} {cases[n][0]}.md", ("About it.", "About it all."))
-    found = repository.found()
-    assert found.keys() == {f"{n} {kind}" for kind, n, *_, changed in cases if changed} | {"pay", "go"}
-    assert {one.severity for name, one in found.items() if "rem" in name or "ren" in name} == {"error"}
+            repository.edit(f"docs/{n} {cases[n][0]}.md", ("About it.", "About it all."))
+
+    found = {name.removeprefix("docs/"): one for name, one in by_page(repository.report()[1]).items()}
+    named = {f"{n} {kind}" for kind, n, *_, changed in cases if changed} | {"pay", "go", "merged"}
+    assert found.keys() == named | {name for name, (_, changed) in SOURCES.items() if changed}
+    assert {one.severity for name, one in found.items() if "removed" in name or "renamed" in name} == {"error"}
     assert found["0 body"].line == 3
     assert "which changed since the page was last edited." in found["0 body"].message
 
@@ -258,35 +280,6 @@ def test_a_source_that_says_that_it_is_replaced_is_found(environment):
     environment.write("knowledge/plain.md", "---\nsources: [price.md]\n---\n# Plain\n")
     (found,) = audit(synced(environment), checks=["changed"]).findings
     assert (found.path, "is superseded by price-2." in found.message) == ("plain.md", True)
-
-
-def test_sources_are_written_in_many_ways(repository):
-    """In the `docs` of a repository: with lines, a remark, a symbol or a heading; and on a branch that was merged."""
-    sources = {
-        "remark": ("src/a.py - where orders go", True),
-        "lines": ("src/a.py:18-19", True),
-        "symbol": ("{ resource: 'src/a.py#ship_1' }", True),
-        "other symbol": ("'src/a.py#Cart_1.total'", False),
-        "heading": ("'price.md#Now'", True),
-        "other heading": ("'price.md#Then'", False),
-        "outside": ("../../../a.py", False),
-    }
-    repository.write("src/a.py", PYTHON.format(n=1))
-    repository.write("docs/price.md", "# Price\n\n## Then\n\nIt was 2.\n\n## Now\n\nIt is 3.\n")
-    for name, (source, _) in sources.items():
-        repository.write(f"docs/{name}.md", f"---\nverified_on: 2023-11-14\nsources:\n- {source}\n---\n# {name}\n")
-    repository.write("docs/merged.md", "---\nsources: [src/a.py]\n---\n# Merged\n")
-    repository.commit()
-    repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
-    page = repository.commit(branch="page")
-    repository.edit("docs/merged.md", ("# Merged page", "# Merged"))
-    repository.edit("src/a.py", ("return order.address", "return None"))
-    repository.edit("docs/price.md", ("It is 3.", "It is 4."))
-    repository.commit()
-    repository.edit("docs/merged.md", ("# Merged", "# Merged page"))
-    repository.commit(also=(page,))
-    found = {name.removeprefix("docs/") for name in repository.found()}
-    assert found == {"merged", *(name for name, (_, changed) in sources.items() if changed)}
 
 
 def test_a_clone_without_its_history_is_said_to_be_one(repository):
