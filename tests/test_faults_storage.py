@@ -112,12 +112,9 @@ def check_read_only(answer: dict) -> None:
     assert any("Cannot use" in problem for problem in answer["problems"])
 
 
-@pytest.mark.parametrize("left", ["closed", "journal"])
-def test_an_index_on_a_read_only_file_system_is_searched(shop, left):
-    hub = synced(shop)
-    path = index_of(hub)
-    if left == "journal":
-        killed(path)
+def test_an_index_on_a_read_only_file_system_is_searched(shop):
+    """One that was closed, and one whose journal is left."""
+    killed(index_of(synced(shop), "notes"))
     shop.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
     wrapper = faults.with_mount("read-only", Path(shop.env["KBHUB_CACHE_DIR"]))
 
@@ -160,11 +157,8 @@ def give_away(environment: Environment) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
-@pytest.mark.parametrize("left", ["closed", "journal"])
-def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left):
-    hub = synced(public)
-    if left == "journal":
-        killed(index_of(hub))
+def test_an_index_in_a_folder_of_another_user_is_searched(public, children):
+    killed(index_of(synced(public), "notes"))
     cache = Path(public.env["KBHUB_CACHE_DIR"])
     for path in (cache, *cache.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
