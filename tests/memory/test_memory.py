@@ -617,14 +617,6 @@ def test_what_is_known_counts_as_used_also_where_nothing_can_be_added(environmen
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
-def test_a_moment_at_the_end_of_the_calendar_stops_no_list(environment, hub, moment):
-    remember(hub, VPN)
-    environment.memories()[0].with_name("old.md").write_text(f"---\ncreated: {moment}\nupdated: {moment}\n---\nCats.\n")
-
-    assert {memory.created for memory in memories(hub).memories} == {None, "2027-01-15T08:00:00+00:00"}
-
-
 def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, hub):
     environment.configure(memory={"trashDays": 0})
     remember(hub, VPN)
