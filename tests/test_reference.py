@@ -54,12 +54,10 @@ def test_every_command_is_explained(page):
         made.app.parse_args(words[1:])
 
 
-def test_every_error_has_its_place_on_the_page_and_in_the_tree_at_the_top_of_the_errors():
+def test_every_error_has_its_place_on_the_page():
     classes = {one.__name__: one for one in made.error_classes()}
-    drawn = dict(re.findall(r"[├└]── (\w+) .*exit (\d)$", made.errors.__doc__, re.MULTILINE))
 
     assert {name: type(example) for name, (example, _) in made.ERRORS.items()} == classes
-    assert drawn == {name: str(one.exit_code) for name, one in classes.items()}
     for example, advice in made.ERRORS.values():
         assert isinstance(example, KbhubError)
         assert "\n" not in str(example)

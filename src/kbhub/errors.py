@@ -1,27 +1,5 @@
 """kbhub's exceptions, with their exit codes.
 
-KbhubError
-├── UsageError            the call itself is wrong                    exit 2
-├── ConfigError           a configuration file or variable is wrong   exit 2
-├── BaseNotFound          no active base has this id                  exit 2
-├── DocumentNotFound      no document matches this ref                exit 1
-│   ├── PartNotFound      a document has no such part, or no text    exit 1
-│   └── AmbiguousReference  several documents match it                exit 1
-├── PathNotContained      a path leads out of its base                exit 1
-├── BaseUnavailable       the folder of a base cannot be read         exit 1
-├── WriteRefused          a document may not be written               exit 1
-├── SecretFound           a text holds what looks like a credential   exit 1
-├── DocumentChanged       a document changed since it was read        exit 1
-├── MemoryNotFound        no memory has this id                       exit 1
-├── MemoriesUnavailable   memories cannot be written                  exit 1
-├── QueryLogUnavailable   the query log cannot be used                exit 1
-├── IndexUnavailable      a base's index cannot be opened or written  exit 1
-├── EngineUnavailable     a database of shared bases cannot be used     exit 1
-├── DaemonFault           the shared daemon cannot be started or ended  exit 1
-├── DatasetError          a set of judged queries cannot be read      exit 2
-├── ModelUnavailable      a request to a model server failed          exit 1
-└── EmbedderError         a model cannot be loaded or does not answer exit 1
-
 Each exception takes facts and words its own message: what happened, to which object, what to do next. The command line
 and the server handle them in one place; any other exception is a bug, and reported as one.
 """

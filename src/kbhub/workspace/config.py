@@ -281,7 +281,8 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
         data = read_jsonc(chosen)
     read = chosen if named or chosen.exists() else None
     settings = checked_config(data, chosen, home)
-    variables, unknown = _variables(env)
+    ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES}
+    variables, unknown = _variables(ours) if ours else ({}, [])
     undeclared = list(unknown_fields(GlobalConfig, data))
     for name, entry in data.get("bases", {}).items():
         if isinstance(entry, dict):
@@ -379,11 +380,8 @@ def directory_identity(path: Path) -> tuple[int, int] | Path:
     return status.st_dev, status.st_ino
 
 
-def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
-    """Settings from the environment, field → value or group, and a warning for each unknown variable."""
-    ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES}
-    if not ours:
-        return {}, []
+def _variables(ours: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the settings in variables, field → value or group, and a warning for each unknown one."""
     # pydantic-settings takes 100 ms to import, and few users set these variables.
     from kbhub.workspace.validation import read_variables, variable_names  # noqa: PLC0415
 

@@ -39,27 +39,22 @@ _INDENT = re.compile(rf"[{_BLANKS}]*")
 
 
 @struct(frozen=False)
-class _JsonMember:
-    """A member of an object, or an item of a list."""
+class _JsonValue:
+    """A value with its key, if it is a member of an object."""
 
+    first: int
+    """Offset of the key or, without one, of the value."""
     start: int
-    """Offset of its key, or of the item."""
-    value: _JsonValue
-    """Without its entries until it is passed to `_opened`."""
+    end: int
     key: str | None = None
     comma: int | None = None
-
-
-@struct(frozen=False)
-class _JsonValue:
-    start: int
-    end: int = 0
-    entries: list[_JsonMember] | None = None
-    """None if it is neither an object nor a list."""
+    """Offset of the comma after it."""
+    entries: list[_JsonValue] | None = None
+    """Direct entries, empty until it is passed to `_opened`; None if it is neither an object nor a list."""
     is_object: bool = False
     comments: list[tuple[int, int]] = field(default_factory=list)
 
-    def entry(self, key: Key) -> _JsonMember | None:
+    def entry(self, key: Key) -> _JsonValue | None:
         entries = self.entries or []
         if isinstance(key, int):
             return entries[key] if not self.is_object and key < len(entries) else None
@@ -73,8 +68,8 @@ def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> 
     """
     container, rest = _descend(text, keys, where)
     if entry := container.entry(rest[0]):
-        written = _dumped(value, _indent_at(text, entry.start), _unit(text, container), _newline(text))
-        return _spliced(text, [(entry.value.start, entry.value.end, written)])
+        written = _dumped(value, _indent_at(text, entry.first), _unit(text, container), _newline(text))
+        return _spliced(text, [(entry.start, entry.end, written)])
     for key in reversed(rest[1:]):
         value = {key: value}
     return _added(text, container, str(rest[0]), value)
@@ -84,7 +79,7 @@ def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> s
     """Return a file's text with an item appended to the list at `keys`; raises like `set_value`."""
     container, rest = _descend(text, keys, where)
     entry = container.entry(rest[0]) if len(rest) == 1 else None
-    target = _opened(text, parse_both(text, where)[1], entry.value) if entry else None
+    target = _opened(text, parse_both(text, where)[1], entry) if entry else None
     if target is None or target.entries is None or target.is_object:
         raise ConfigError(where, "expected a list; edit the file by hand", _dotted(keys))
     return _added(text, target, None, value)
@@ -93,7 +88,7 @@ def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> s
 def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
     """Return a file's text without an existing member or item, keeping comments; raises like `set_value`."""
     container, entry = _existing(text, keys, where)
-    start, end, entries = entry.start, entry.value.end, container.entries or []
+    start, end, entries = entry.first, entry.end, container.entries or []
     commas = []
     if entry.comma is not None and not text[end : entry.comma].strip():
         end = entry.comma + 1
@@ -114,8 +109,8 @@ def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
 def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> str:
     """Return a file's text with a key renamed in place; raises like `set_value`."""
     _, entry = _existing(text, keys, where)
-    _, end = _PARSER.raw_decode(text, entry.start)
-    return _spliced(text, [(entry.start, end, json.dumps(name, ensure_ascii=False))])
+    _, end = _PARSER.raw_decode(text, entry.first)
+    return _spliced(text, [(entry.first, end, json.dumps(name, ensure_ascii=False))])
 
 
 @contextmanager
@@ -158,18 +153,19 @@ def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonVa
     """Follow keys as far as they exist; return the last container, and the keys from there on."""
     _, plain = parse_both(text, where)
     mark = _MARK.search(plain)
-    value = _opened(text, plain, _value_at(plain, mark.start() if mark else 0, len(text)))
+    start = mark.start() if mark else 0
+    value = _opened(text, plain, _value_at(plain, start, start, len(text)))
     for number, key in enumerate(keys):
         if value.entries is None or (isinstance(key, str) and not value.is_object):
             raise ConfigError(where, "expected an object in braces; edit the file by hand", _dotted(keys[:number]))
         entry = value.entry(key)
         if entry is None or number == len(keys) - 1:
             return value, keys[number:]
-        value = _opened(text, plain, entry.value)
+        value = _opened(text, plain, entry)
     raise ConfigError(where, "no field given")
 
 
-def _existing(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonValue, _JsonMember]:
+def _existing(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonValue, _JsonValue]:
     """Return the container and the member or item at some keys; raise `ConfigError` if it does not exist."""
     container, rest = _descend(text, keys, where)
     entry = container.entry(rest[0]) if len(rest) == 1 else None
@@ -196,17 +192,17 @@ def _opened(text: str, plain: str, value: _JsonValue) -> _JsonValue:
             if value.is_object and key is None:
                 key = (start, parsed)
             else:
-                begin, name = key or (start, None)
-                value.entries.append(_JsonMember(begin, _value_at(plain, start, at), name))
+                first, name = key or (start, None)
+                value.entries.append(_value_at(plain, first, start, at, name))
                 key = None
         match = _MARK.search(text, at)
     value.end = match.end() if match else value.end
     return value
 
 
-def _value_at(plain: str, start: int, end: int) -> _JsonValue:
+def _value_at(plain: str, first: int, start: int, end: int, key: str | None = None) -> _JsonValue:
     brace = plain[start : start + 1]
-    return _JsonValue(start, end, [] if brace in ("{", "[") else None, brace == "{")
+    return _JsonValue(first, start, end, key, None, [] if brace in ("{", "[") else None, brace == "{")
 
 
 def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str:
@@ -217,16 +213,16 @@ def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str
     if not entries:
         return _first_added(text, container, name, value)
     last = entries[-1]
-    end = last.comma + 1 if last.comma is not None else last.value.end
-    comma = [] if last.comma is not None else [(last.value.end, last.value.end, ",")]
+    end = last.comma + 1 if last.comma is not None else last.end
+    comma = [] if last.comma is not None else [(last.end, last.end, ",")]
     trailing = "," if last.comma is not None else ""
-    if _line_start(text, entries[0].start) <= container.start:  # on the line of the opening brace
+    if _line_start(text, entries[0].first) <= container.start:  # on the line of the opening brace
         written = json.dumps(value, ensure_ascii=False)
         return _spliced(text, [*comma, (end, end, f" {name}{written}{trailing}")])
     for start, stop in container.comments:  # on the same line
         if start >= end and not text[end:start].strip(_BLANKS):
             end = stop
-    end, indent = _before_return(text, end), _indent_at(text, last.start)
+    end, indent = _before_return(text, end), _indent_at(text, last.first)
     written = _dumped(value, indent, unit, newline)
     return _spliced(text, [*comma, (end, end, f"{newline}{indent}{name}{written}{trailing}")])
 
@@ -286,7 +282,7 @@ def _unit(text: str, container: _JsonValue) -> str:
     """Indentation per level, taken from the container's entries, else from the first indented line."""
     outer = _indent_at(text, container.start)
     for entry in container.entries or []:
-        inner = _indent_at(text, entry.start)
+        inner = _indent_at(text, entry.first)
         if inner.startswith(outer) and len(inner) > len(outer):
             return inner[len(outer) :]
     match = _INDENTED.search(text)

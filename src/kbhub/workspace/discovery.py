@@ -54,8 +54,7 @@ def find_workspace(*, root: Path | str | None, env: Mapping[str, str], cwd: Path
     """Return the first of `--root`, `KBHUB_ROOT`, the client's directory, and the working directory.
 
     The client's `CLAUDE_PROJECT_DIR` counts only with `serve`. The working directory is ignored if it is the root of
-    the file system, the home directory or in the cache of a package runner, which say nothing about a project. Raises
-    `UsageError` if `--root` is not a directory, and `ConfigError` if `KBHUB_ROOT` is not.
+    the file system, the home directory or in the cache of a package runner, which say nothing about a project.
     """
     if root is not None and str(root):
         chosen = expand(str(root), home, cwd)

@@ -16,7 +16,7 @@ from kbhub.sync.comparison import behind_of, compare, is_being_indexed
 from kbhub.types import Base, Problem
 from kbhub.values import counted
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.project import PROJECT_ID, TrustStore
+from kbhub.workspace.project import TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
 
@@ -81,17 +81,14 @@ def trust_findings(store: TrustStore) -> list[Finding]:
 
 def discovery_findings(hub: Hub) -> list[Finding]:
     """Report bases that cannot be used, and other problems with pointers and folders."""
-    discovery, warnings = hub.discovery(), hub.config().warnings
-    active = {name for base in discovery.bases for name in (base.id, *base.names)}
-    configured = {PROJECT_ID, *hub.config().settings.bases, *hub.options.bases}
-    findings = []
+    discovery, warnings, missing = hub.discovery(), hub.config().warnings, hub.missing()
+    configured, findings = {*hub.config().settings.bases, *hub.options.bases}, []
     for problem in discovery.problems:
         if problem in warnings:
             continue
-        broken = problem.subject in configured - active
-        check = "base" if problem.subject in configured - {PROJECT_ID} else "pointer"
+        check = "base" if problem.subject in configured else "pointer"
         remedy = "Fix it; kbhub picks up the change."
-        findings.append(_finding(check, problem, level="error" if broken else "warning", remedy=remedy))
+        findings.append(_finding(check, problem, level="error" if problem in missing else "warning", remedy=remedy))
     if not discovery.bases and not findings:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
         message = " ".join(["No base is active here.", *(f"{reason}." for reason in reasons)])
