@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.api import Hub
-from kbhub.cli.app import MESSAGE_CHARACTERS, shortened
+from kbhub.cli.app import MESSAGE_CHARACTERS, complain
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE
 
 ROOT = Path(__file__).parents[2]
@@ -69,11 +69,12 @@ def test_a_working_directory_that_is_gone_is_said(project, kbhub, monkeypatch):
     assert Hub.open().options.cwd == Path(os.sep)
 
 
-def test_an_endless_argument_makes_no_endless_message(project, kbhub):
+def test_an_endless_argument_makes_no_endless_message(project, kbhub, capsys):
     told = kbhub("read", "a" * 100_000, code=1).err
     assert len(told) < MESSAGE_CHARACTERS + 100
     assert told.endswith("`search` finds refs.\n")
-    assert shortened("x" * MESSAGE_CHARACTERS) == "x" * MESSAGE_CHARACTERS
+    complain("x" * MESSAGE_CHARACTERS)
+    assert capsys.readouterr().err == f"kbhub: {'x' * MESSAGE_CHARACTERS}\n"
 
 
 COMMANDS = (

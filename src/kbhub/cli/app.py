@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TextIO
@@ -327,11 +327,11 @@ PATIENCE_SECONDS = 0.2
 """Delay before a progress bar appears, so that it does not flicker."""
 
 
-def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
+def wants_colour(stream: TextIO) -> bool:
     """Return whether to use colours: by `NO_COLOR`, then `FORCE_COLOR`, unless empty, then whether it is a terminal."""
-    if env.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR"):
         return False
-    return bool(env.get("FORCE_COLOR")) or (stream.isatty() and env.get("TERM") != "dumb")
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def line_width() -> int:
@@ -372,7 +372,10 @@ def complain(message: str) -> None:
         raise
     except OSError:  # said at the end, if this is not the message that says so
         pass
-    line = f"kbhub: {visible_line(shortened(message))}"
+    if len(message) > MESSAGE_CHARACTERS:  # without its middle, since its end says what to do
+        half = MESSAGE_CHARACTERS // 2
+        message = f"{message[:half]} … {message[-half:]}"
+    line = f"kbhub: {visible_line(message)}"
     if sys.stderr.isatty():
         line = "\n  ".join(wrapped(line, line_width() - len("  ")))
     sys.stderr.write(f"{line}\n")
@@ -386,14 +389,6 @@ def confirmed(question: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def shortened(message: str) -> str:
-    """Return a message without its middle if it is too long, since its end says what to do."""
-    if len(message) <= MESSAGE_CHARACTERS:
-        return message
-    half = MESSAGE_CHARACTERS // 2
-    return f"{message[:half]} … {message[-half:]}"
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
 from kbhub.render.formats import Format
 from kbhub.render.report import Listing, Report
-from kbhub.render.terminal import PLAIN, Painter, json_escaped, neutralised, warnings_text
+from kbhub.render.terminal import Painter, json_escaped, neutralised, warnings_text
 from kbhub.render.terminal import notes as notes_of
 from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
@@ -343,11 +343,6 @@ def complain_all(messages: Iterable[str]) -> None:
         complain(message)
 
 
-def painter() -> Painter:
-    """Return what colours text on standard output, or leaves it plain."""
-    return Painter(wants_colour(sys.stdout, os.environ))
-
-
 class Exact(str):
     """Text that is printed as it is: not wrapped, and without a newline at the end if it has none."""
 
@@ -432,6 +427,6 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
             show(said, exact=True)
         else:
             if isinstance(said, Report):
-                said = text_of(said, painter() if colour else PLAIN, width=terminal_width(), draw=drawn)
+                said = text_of(said, Painter(colour and wants_colour(sys.stdout)), width=terminal_width(), draw=drawn)
             page(said, pager=isinstance(common, Tables) and not common.no_pager)
     complain_all([*noted, *reply.hints])

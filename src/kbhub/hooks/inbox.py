@@ -199,7 +199,22 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
     session = session_log(hub, event.session)
     with _changing(hub) as proposals:
         known = remembered | {wording(one.text) for one in proposals}
-        made = [_proposal(hub, event, one) for one in found if wording(one.text) not in known]
+        made = []
+        for one in (one for one in found if wording(one.text) not in known):
+            said, agent = _SAID[one.why], _AGENTS.get(event.client, event.client)
+            line = f", line {one.line}" if one.line else ""
+            digest = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()
+            made.append(
+                Proposal(
+                    id=digest[:ID_DIGITS],
+                    text=one.text,
+                    why=one.why,
+                    client=event.client,
+                    session=event.session,
+                    origin=f"what the user {said} in a session of {agent}{line}",
+                    at=timestamp(hub.options.clock()),
+                )
+            )
         new = [one for one in made if one.id not in session.proposed][: max(0, MOST_PROPOSALS - len(session.proposed))]
         proposals += new
         del proposals[:-MOST_WAITING]
@@ -230,20 +245,6 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
             proposals.remove(one)
         left = len(proposals)
     return Settled(accepted=tuple(accepted), dismissed=tuple(dismissed), left=left)
-
-
-def _proposal(hub: Hub, event: Event, one: Suggested) -> Proposal:
-    name = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()[:ID_DIGITS]
-    line = f", line {one.line}" if one.line else ""
-    return Proposal(
-        id=name,
-        text=one.text,
-        why=one.why,
-        client=event.client,
-        session=event.session,
-        origin=f"what the user {_SAID[one.why]} in a session of {_AGENTS.get(event.client, event.client)}{line}",
-        at=timestamp(hub.options.clock()),
-    )
 
 
 _SAID: dict[Why, str] = {"asked": "asked for", "decided": "decided", "corrected": "corrected"}

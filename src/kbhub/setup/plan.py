@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -61,7 +62,13 @@ class Launch:
 def this_installation() -> Installation:
     """Return the installation that is running."""
     scripts, isolated = Path(sysconfig.get_path("scripts")), sys.prefix != sys.base_prefix
-    return Installation(Path(sys.prefix), Path(sys.executable), scripts, isolated, _origin())
+    record: Any = {}
+    with suppress(PackageNotFoundError, ValueError):  # what pip or uv recorded (PEP 610): nothing from an index
+        record = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
+    url = record.get("url", "") if isinstance(record, dict) else ""
+    vcs = record.get("vcs_info", {}).get("vcs") if url else None
+    origin = f"{vcs}+{url}" if vcs else str(url)
+    return Installation(Path(sys.prefix), Path(sys.executable), scripts, isolated, origin)
 
 
 def launch(installation: Installation, machine: Machine) -> Launch:
@@ -111,17 +118,6 @@ def _uvx(prefix: Path, machine: Machine) -> tuple[str, ...] | None:
         return (str(Path(uvx).absolute()),)
     uv = machine.env.get("UV") or machine.program("uv")  # uv sets `UV` to its own path
     return (str(Path(uv).absolute()), "tool", "run") if uv and Path(uv).is_file() else None
-
-
-def _origin() -> str:
-    """Return the URL that pip or uv recorded (PEP 610), empty for an installation from an index."""
-    try:
-        record: Any = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        return ""
-    url = record.get("url", "") if isinstance(record, dict) else ""
-    vcs = record.get("vcs_info", {}).get("vcs") if url else None
-    return f"{vcs}+{url}" if vcs else str(url)
 
 
 def major_version(name: str, machine: Machine) -> int | None:

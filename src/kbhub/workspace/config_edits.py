@@ -209,9 +209,17 @@ def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str
     """Append a member or item to a container."""
     newline, unit = _newline(text), _unit(text, container)
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
-    entries = container.entries or []
+    entries, comments = container.entries or [], container.comments
+    if not entries and not container.is_object and not comments:  # lists are written on one line
+        written = json.dumps(value, ensure_ascii=False)
+        return _spliced(text, [(container.start + 1, container.end - 1, written)])
     if not entries:
-        return _first_added(text, container, name, value)
+        outer = _indent_at(text, container.start)
+        written = _dumped(value, outer + unit, unit, newline)
+        # Keep comments before the closing brace.
+        start = _before_return(text, comments[-1][1]) if comments else container.start + 1
+        added = f"{newline}{outer}{unit}{name}{written}{newline}{outer}"
+        return _spliced(text, [(start, container.end - 1, added)])
     last = entries[-1]
     end = last.comma + 1 if last.comma is not None else last.end
     comma = [] if last.comma is not None else [(last.end, last.end, ",")]
@@ -219,25 +227,12 @@ def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str
     if _line_start(text, entries[0].first) <= container.start:  # on the line of the opening brace
         written = json.dumps(value, ensure_ascii=False)
         return _spliced(text, [*comma, (end, end, f" {name}{written}{trailing}")])
-    for start, stop in container.comments:  # on the same line
+    for start, stop in comments:  # on the same line
         if start >= end and not text[end:start].strip(_BLANKS):
             end = stop
     end, indent = _before_return(text, end), _indent_at(text, last.first)
     written = _dumped(value, indent, unit, newline)
     return _spliced(text, [*comma, (end, end, f"{newline}{indent}{name}{written}{trailing}")])
-
-
-def _first_added(text: str, container: _JsonValue, name: str, value: Any) -> str:
-    newline, unit = _newline(text), _unit(text, container)
-    outer = _indent_at(text, container.start)
-    if not container.is_object and not container.comments:  # lists are written on one line
-        written = json.dumps(value, ensure_ascii=False)
-        return _spliced(text, [(container.start + 1, container.end - 1, written)])
-    indent = outer + unit
-    written = _dumped(value, indent, unit, newline)
-    # Keep comments before the closing brace.
-    start = _before_return(text, container.comments[-1][1]) if container.comments else container.start + 1
-    return _spliced(text, [(start, container.end - 1, f"{newline}{indent}{name}{written}{newline}{outer}")])
 
 
 def _before_return(text: str, end: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, Literal
 
@@ -174,7 +173,7 @@ def read(
         if not sys.stdout.isatty():
             return Exact(read_text(readings, headers=headers, verbatim=True))
         width = None if lines.numbers else terminal_width()
-        colour = wants_colour(sys.stdout, os.environ)
+        colour = wants_colour(sys.stdout)
 
         def draw(text: str) -> str:
             return neutralised(text) if width is None else f"{drawn(text, width=width, colour=colour)}\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.app import terminal_width
+from kbhub.cli.app import terminal_width, wants_colour
 from kbhub.cli.options import (
     RARE,
     WITHIN,
@@ -23,7 +23,6 @@ from kbhub.cli.options import (
     decoded,
     drawn,
     nothing_active,
-    painter,
     problem_lines,
 )
 from kbhub.errors import UsageError
@@ -33,7 +32,7 @@ from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite.schema import noted_damage
 from kbhub.render.report import Listing, Record, records
 from kbhub.render.search import search_notes, search_report, verdict_words
-from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter
 from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, every_hit, search_assisted
@@ -136,7 +135,7 @@ def search(
 
     def said() -> str:
         shown = search_report(result, asked, full=whole)
-        return text_of(shown, painter(), whole=whole, width=terminal_width(), draw=draw)
+        return text_of(shown, Painter(wants_colour(sys.stdout)), whole=whole, width=terminal_width(), draw=draw)
 
     return Reply(result, said, lambda: hits_listing(hub, result), notes, code=0 if result.searched else 1)
 

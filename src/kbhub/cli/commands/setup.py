@@ -126,7 +126,7 @@ def setup(
     if dry_run or not any(task.do for task in tasks):
         return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
     if not yes:
-        text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr, os.environ)))
+        text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr)))
         if not sys.stdin.isatty():
             show_text("" if common.json else text)
             raise UsageError(ASK_FIRST)
