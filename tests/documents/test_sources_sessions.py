@@ -355,12 +355,12 @@ def test_commands_have_their_exit_status_and_edits_their_texts():
 
 
 def told(content):
-    turns = read_transcript("s.jsonl", io.BytesIO(content), 10**6).turns.values()
+    turns = read_transcript("s.jsonl", io.BytesIO(content), 10**6)[0].turns.values()
     return [line for turn in turns for line in turn.tools]
 
 
 def test_cursor_logs_have_what_was_asked_said_and_run():
-    turns = read_transcript("u.jsonl", io.BytesIO(CURSOR), MEGABYTE).turns.values()
+    turns = read_transcript("u.jsonl", io.BytesIO(CURSOR), MEGABYTE)[0].turns.values()
 
     assert [(turn.role, turn.texts, turn.tools) for turn in turns] == [
         ("user", ["Why is tax zero?"], []),

@@ -74,7 +74,12 @@ def split_line(line: str) -> Iterator[tuple[int, int]]:
         if end + len(rest) == length and 0 < size(rest) < MIN_WORDS:
             end = min(end, filled + (length - filled) // 2)  # two halves rather than a small remainder
         if end < length:
-            end = _after_space(line, filled + _cut_place(line[filled:end]))
+            # After a sentence, else after a word, else where it fits.
+            text = line[filled:end]
+            earliest, space = int(len(text) * SENTENCE_SHARE), max(text.rfind(" "), text.rfind("\t"))
+            sentences = [match.end() for match in _SENTENCE_END.finditer(text, earliest)]
+            after_word = space + 1 if space >= earliest // 2 else len(text)
+            end = _after_space(line, filled + (sentences[-1] if sentences else after_word))
         yield start, end
         start = end
 
@@ -82,15 +87,6 @@ def split_line(line: str) -> Iterator[tuple[int, int]]:
 def _after_space(line: str, start: int) -> int:
     match = _SPACE.match(line, start)
     return match.end() if match else start
-
-
-def _cut_place(text: str) -> int:
-    """Return where to cut a text that fits: after a sentence, else after a word, else at its end."""
-    earliest = int(len(text) * SENTENCE_SHARE)
-    if ends := [match.end() for match in _SENTENCE_END.finditer(text, earliest)]:
-        return ends[-1]
-    space = max(text.rfind(" "), text.rfind("\t"))
-    return space + 1 if space >= earliest // 2 else len(text)
 
 
 def chunk_document(document: Document) -> list[Chunk]:
@@ -151,7 +147,16 @@ class _Chunker:
                     pieces[-1].end = piece.end
                 else:
                     pieces.append(piece)
-        return [chunk for piece in pieces if (chunk := self._chunk(piece)) is not None]
+        chunks, lines, body = list[Chunk](), self.lines, self.document.body
+        for piece in pieces:
+            start = piece.start if piece.start < body else self._filled_from(piece.start)
+            end = max(bisect_left(self.totals, self.totals[piece.end]), body if start < body else 0)
+            if start < end:
+                final = lines[end - 1] if piece.part is None else lines[end - 1][slice(*piece.part)]
+                text = "\n".join((*lines[start : end - 1], final))
+                prose = min(len(text), sum(len(line) + 1 for line in lines[:body])) if start < body else 0
+                chunks.append(Chunk(self._headings(start, end), start + 1, end, text, prose))
+        return chunks
 
     def _size(self, start: int, end: int) -> int:
         return self.totals[end] - self.totals[start]
@@ -310,19 +315,6 @@ class _Chunker:
         own = self.sections[bisect_right(self.starts, piece.start) - 1].path
         other = self.sections[bisect_right(self.starts, before.start) - 1].path
         return own == other or own[:-1] in (other, other[:-1])
-
-    def _chunk(self, piece: _Piece) -> Chunk | None:
-        lines, start, end = self.lines, piece.start, piece.end
-        body = self.document.body
-        if start >= body:
-            start = self._filled_from(start)
-        end = max(bisect_left(self.totals, self.totals[end]), body if start < body else 0)
-        if start >= end:
-            return None
-        last = lines[end - 1] if piece.part is None else lines[end - 1][slice(*piece.part)]
-        text = "\n".join((*lines[start : end - 1], last))
-        prose = min(len(text), sum(len(line) + 1 for line in lines[:body])) if start < body else 0
-        return Chunk(self._headings(start, end), start + 1, end, text, prose)
 
     def _headings(self, start: int, end: int) -> tuple[str, ...]:
         """Return the headings shared by all text in a range."""

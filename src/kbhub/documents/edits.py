@@ -172,8 +172,10 @@ def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Te
         new = changes.get(item.text, item.text)
         if new != item.text and item.start[0] == item.end[0]:
             line = changed.lines[item.start[0]]
-            written = line[item.start[1] : item.end[1]]
-            within = line[: item.start[1]] + _as_quoted(written, new) + line[item.end[1] :]
+            before, written, after = line[: item.start[1]], line[item.start[1] : item.end[1]], line[item.end[1] :]
+            mark = written[:1]  # the new text is in the quotes of the old one
+            plain = mark in ("'", '"') and written.endswith(mark) and new.isprintable() and not set(new) & set("'\"\\")
+            within = f"{before}{mark}{new}{mark}{after}" if plain else f"{before}{_yaml(new)}{after}"
             changed = changed.replaced(item.start[0], item.start[0] + 1, (within,))
     if _same(changed.front.values, {**values, key: value}):
         return changed
@@ -185,14 +187,6 @@ def _scalars(place: _Value) -> Iterator[_Value]:
         yield place
     for item in place.items:
         yield from _scalars(item)
-
-
-def _as_quoted(written: str, new: str) -> str:
-    """Write a text in the quotes of the one that it replaces."""
-    mark = written[:1]
-    if mark in ("'", '"') and written.endswith(mark) and new.isprintable() and not set(new) & set("'\"\\"):
-        return f"{mark}{new}{mark}"
-    return _yaml(new)
 
 
 def written_lines(values: Mapping[str, Any], newline: str) -> tuple[str, ...]:

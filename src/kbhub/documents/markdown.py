@@ -208,7 +208,14 @@ class _Scanner:
         if mark in "`~":
             return self._opaque(index, content, quoted=False)
         if mark == "#":
-            return self._atx(index, content, indent)
+            if indent < CODE_INDENT and (match := _ATX.match(content)):
+                text = content[match.end(1) :].strip()
+                bare = text.rstrip("#")
+                if not bare or bare[-1] in " \t":
+                    text = bare.rstrip()
+                self.blocks.headings.append(Heading(len(match[1]), heading_text(text), index + 1))
+                self.floor = index + 1
+            return index + 1
         if mark in "-=" and not columns and self._setext(index, content, list_column):
             return index + 1
         if mark in "|:-" and (end := self._table(index, content)):
@@ -217,17 +224,6 @@ class _Scanner:
             self.floor = index + 1
             return index + 1
         return self._container(index, content, indent)
-
-    def _atx(self, index: int, content: str, indent: int) -> int:
-        match = _ATX.match(content) if indent < CODE_INDENT else None
-        if match:
-            text = content[match.end(1) :].strip()
-            bare = text.rstrip("#")
-            if not bare or bare[-1] in " \t":
-                text = bare.rstrip()
-            self.blocks.headings.append(Heading(len(match[1]), heading_text(text), index + 1))
-            self.floor = index + 1
-        return index + 1
 
     def _setext(self, index: int, content: str, list_column: int) -> bool:
         """Record the heading that the line underlines, if any; `list_column` is the open list's content column."""

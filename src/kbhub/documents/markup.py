@@ -266,7 +266,18 @@ def _visit_org(outline: Outline, lines: Sequence[str], index: int, without_end: 
         outline.add_heading(len(match[1]), _plain(text), index + 1)
         return index + 1
     if first == "#" and (match := _BEGIN.match(line)):
-        return _block(outline, lines, index, match[1].lower(), without_end)
+        name, end = match[1].lower(), index + 1
+        if name not in _CODE or index < without_end.get(name, 0):
+            return index + 1
+        # A headline ends it, as in Org, and then it is text.
+        while end < len(lines) and not _HEADLINE.match(lines[end]):
+            closing = _END.match(lines[end])
+            if closing and closing[1].lower() == name:
+                outline.fences.append((index + 1, end + 1))
+                return end + 1
+            end += 1
+        without_end[name] = end
+        return index + 1
     if first == "#" and (match := _KEYWORD.match(line)):
         _take_keyword(outline, match)
         return index + 1
@@ -277,21 +288,6 @@ def _visit_org(outline: Outline, lines: Sequence[str], index: int, without_end: 
                 end += 1
             spans.append((index + 1, end))
             return end
-    return index + 1
-
-
-def _block(outline: Outline, lines: Sequence[str], index: int, name: str, without_end: dict[str, int]) -> int:
-    """Record a code block; a headline ends it, as in Org, and then it is text."""
-    if name not in _CODE or index < without_end.get(name, 0):
-        return index + 1
-    end = index + 1
-    while end < len(lines) and not _HEADLINE.match(lines[end]):
-        match = _END.match(lines[end])
-        if match and match[1].lower() == name:
-            outline.fences.append((index + 1, end + 1))
-            return end + 1
-        end += 1
-    without_end[name] = end
     return index + 1
 
 

@@ -181,9 +181,29 @@ _COMPILED = tuple(
 
 def find_secrets(text: str) -> list[Secret]:
     """Return the credentials in the first `LONGEST_TEXT` characters of a text, in order, none overlapping another."""
-    found: list[Secret] = []
-    text = text[:LONGEST_TEXT]
-    for secret in sorted(_all(text), key=lambda secret: (secret.start, -secret.end)):
+    text, every, found = text[:LONGEST_TEXT], list[Secret](), list[Secret]()
+    for kind, part, pattern in _COMPILED:
+        if part in text:
+            for match in pattern.finditer(text):
+                if _is_random(match[0], LEAST_BITS) and not _PLACEHOLDER.search(match[0]):
+                    every.append(Secret(kind, *match.span()))
+    if "PRIVATE KEY" in text or "PuTTY" in text:
+        for match in _PRIVATE_KEY.finditer(text):
+            body = "".join((match["body"] or match["putty"] or "").split())
+            if len(body) >= 40 and _is_random(body, LEAST_BITS):
+                every.append(Secret("private key", *match.span()))
+    if "://" in text and "@" in text:
+        every += _valued("password in a URL", _URL_PASSWORD, text, 2.0)
+    lower = text.lower()
+    if "authorization" in lower or "x-" in lower:
+        every += _valued("authorization header", _HEADER, text, LEAST_BITS_ASSIGNED)
+    if any(hint in lower for hint in _ASSIGNED_HINTS):
+        for match in _ASSIGNED.finditer(_PASSCODE.sub(_without_passcode, text) if "pwd=" in lower else text):
+            value = match["value"].rstrip(".")
+            plain = len(value) < 8 or _MADE_UP.search(value) or _NAMES_A_THING.match(value)
+            if not plain and _is_generated(value, LEAST_BITS_ASSIGNED):
+                every.append(Secret("password or key", *match.span("value")))
+    for secret in sorted(every, key=lambda secret: (secret.start, -secret.end)):
         if not found or secret.start >= found[-1].end:
             found.append(secret)
     return found
@@ -202,30 +222,6 @@ def masked(text: str) -> str:
         parts += [text[at : secret.start], f"[{secret.kind} left out]"]
         at = secret.end
     return "".join((*parts, text[at:])) if parts else text
-
-
-def _all(text: str) -> Iterator[Secret]:
-    for kind, part, pattern in _COMPILED:
-        if part in text:
-            for match in pattern.finditer(text):
-                if _is_random(match[0], LEAST_BITS) and not _PLACEHOLDER.search(match[0]):
-                    yield Secret(kind, *match.span())
-    if "PRIVATE KEY" in text or "PuTTY" in text:
-        for match in _PRIVATE_KEY.finditer(text):
-            body = "".join((match["body"] or match["putty"] or "").split())
-            if len(body) >= 40 and _is_random(body, LEAST_BITS):
-                yield Secret("private key", *match.span())
-    if "://" in text and "@" in text:
-        yield from _valued("password in a URL", _URL_PASSWORD, text, 2.0)
-    lower = text.lower()
-    if "authorization" in lower or "x-" in lower:
-        yield from _valued("authorization header", _HEADER, text, LEAST_BITS_ASSIGNED)
-    if any(hint in lower for hint in _ASSIGNED_HINTS):
-        for match in _ASSIGNED.finditer(_PASSCODE.sub(_without_passcode, text) if "pwd=" in lower else text):
-            value = match["value"].rstrip(".")
-            plain = len(value) < 8 or _MADE_UP.search(value) or _NAMES_A_THING.match(value)
-            if not plain and _is_generated(value, LEAST_BITS_ASSIGNED):
-                yield Secret("password or key", *match.span("value"))
 
 
 def _valued(kind: str, pattern: re.Pattern[str], text: str, least: float) -> Iterator[Secret]:

@@ -426,17 +426,12 @@ def why_not_ours(file: Path, project: Path | None) -> str | None:
     return f"its session did not begin in {project}"
 
 
-def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> Transcript:
-    """Read the log of a session as its turns, up to `max_bytes`; what cannot be read is left out."""
-    return _read(path, file, max_bytes)[0]
-
-
 def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     """Parse the log of a session: `.jsonl` has one record per line, `.json` is a single record.
 
     A part is a turn below a line with role, model, time and line of the log. `problems` count unreadable lines.
     """
-    transcript, problem = _read(path, file, max_bytes)
+    transcript, problem = read_transcript(path, file, max_bytes)
     turns = list(transcript.turns.values())
     models = list(dict.fromkeys(turn.model for turn in turns if turn.model))
     moments = [moment for turn in turns if (moment := _moment(turn.when))]
@@ -459,7 +454,8 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     )
 
 
-def _read(path: str, file: BinaryIO, max_bytes: int) -> tuple[Transcript, str | None]:
+def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> tuple[Transcript, str | None]:
+    """Read the log of a session as its turns, up to `max_bytes`; return a message on what was left out, or None."""
     transcript = Transcript()
     if path.lower().endswith(LOG_SUFFIX):
         return transcript, _read_lines(file, max_bytes, transcript)

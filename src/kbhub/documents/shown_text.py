@@ -119,9 +119,7 @@ def unmarked(text: str) -> str:
 
 
 def _unmarked(match: re.Match[str]) -> str:
-    if match["entity"]:
-        return html.unescape(match["entity"])
-    return match["code"] or match["text"] or match["escaped"] or ""
+    return html.unescape(match["entity"] or "") or match["code"] or match["text"] or match["escaped"] or ""
 
 
 _TICKS = re.compile(r"`+")

@@ -304,9 +304,17 @@ def main() -> None:
 
 
 def parsed(path: str, data: bytes) -> Document:
-    """Parse a file by the reader of its format; never fails."""
+    """Parse a file by the reader of its format, up to `CHARACTERS`; never fails."""
     try:
-        return _shortened(formats.reader_of(path)(path, data))
+        document, size = formats.reader_of(path)(path, data), 0
+        for number, line in enumerate(document.lines):
+            size += len(line) + 1
+            if size > CHARACTERS:
+                more = f"It has more than {CHARACTERS:,} characters of text; lines from {number + 1} on are left out."
+                headings = tuple(heading for heading in document.headings if heading.line <= number)
+                problems = (*document.problems, more)
+                return replace(document, lines=document.lines[:number], headings=headings, problems=problems)
+        return document
     except MemoryError:
         return unreadable(path, "Reading it takes more memory than kbhub allows; left out.")
     except RecursionError:
@@ -314,19 +322,6 @@ def parsed(path: str, data: bytes) -> Document:
     except Exception as error:  # noqa: BLE001 - a broken file can raise anything in a parser, and must not stop others
         reason = " ".join(f"{error}".split())[:PROBLEM_CHARACTERS].rstrip(".") or type(error).__name__
         return unreadable(path, f"It cannot be read ({reason}); left out.".encode("utf-8", "replace").decode())
-
-
-def _shortened(document: Document) -> Document:
-    """Return a document with the lines that fit into `CHARACTERS`."""
-    size = 0
-    for number, line in enumerate(document.lines):
-        size += len(line) + 1
-        if size > CHARACTERS:
-            problem = f"It has more than {CHARACTERS:,} characters of text; lines from {number + 1} on are left out."
-            headings = tuple(heading for heading in document.headings if heading.line <= number)
-            problems = (*document.problems, problem)
-            return replace(document, lines=document.lines[:number], headings=headings, problems=problems)
-    return document
 
 
 def _send(answers: BinaryIO, document: Document) -> None:

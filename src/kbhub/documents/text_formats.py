@@ -177,8 +177,12 @@ class _Scan:
             end = block_end(self.lines, index, indent_of(line))
             below = self.lines[index + 1 : end]
             if name == "toctree":
-                for number, text in enumerate(below, index + 2):
-                    self._entry(text.strip(), number)
+                for number, entry in enumerate(map(str.strip, below), index + 2):
+                    odd = entry in ("", "self") or entry[0] == ":" or len(entry) > LONGEST_ENTRY
+                    if not odd and not set(entry) & set("*?[]"):
+                        title, opened, target = entry.rpartition("<") if entry[-1] == ">" else ("", "", entry)
+                        target = target.rstrip(">").strip() if opened else entry
+                        outline.add_link(self._named(target), "", title.strip() or target, number)
             elif name == "meta":
                 for found in filter(None, (_FIELD.match(text.strip()) for text in below)):
                     outline.add_value(found[1].partition(" ")[0], found[2] or "")
@@ -188,14 +192,6 @@ class _Scan:
                 (outline.tables if name in _TABLES else outline.fences).append((index + 1, end))
             return end
         return index + 1
-
-    def _entry(self, text: str, line: int) -> None:
-        """Record an entry of a table of contents as a link."""
-        if not text or text == "self" or text[0] == ":" or len(text) > LONGEST_ENTRY or set(text) & set("*?[]"):
-            return
-        title, opened, target = text.rpartition("<") if text[-1] == ">" else ("", "", text)
-        target = target.rstrip(">").strip() if opened else text
-        self.outline.add_link(self._named(target), "", title.strip() or target, line)
 
     def _named(self, name: str) -> str:
         """Return the file that a name of a document means."""

@@ -177,7 +177,7 @@ def log_of(hub: Hub, event: Event) -> Transcript:
                             transcript.take(record, number)
         elif path and path.is_file():
             with path.open("rb") as file:
-                return read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
+                return read_transcript(path.name, file, hub.config().settings.limits.session_bytes)[0]
     except (OSError, ValueError):  # a path that no system has
         return Transcript()
     return transcript

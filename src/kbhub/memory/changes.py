@@ -64,18 +64,16 @@ ATTEMPTS = 100
 """Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
 
 
-def ids_of(text: str, *, rejected: bool = False) -> Iterator[str]:
+def ids_of(words: str) -> Iterator[str]:
     """Derive the ids that a text may have, likeliest first, from its wording: the same is written to one file."""
-    words = wording(text, rejected=rejected)
     for attempt in range(ATTEMPTS):
         digest = hashlib.sha256(f"{words}\0{attempt or ''}".encode("utf-8", "replace")).digest()
         yield base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
 
 
-def filed(shelf: MemoryFolder, text: str, *, rejected: bool = False) -> MemoryFile | None:
-    """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
-    words, ids = wording(text, rejected=rejected), set(ids_of(text, rejected=rejected))
-    return next((one for one in with_ids(shelf, ids) if one.wording == words), None)
+def filed(shelf: MemoryFolder, words: str) -> MemoryFile | None:
+    """Return the memory of a folder with a wording under one of its ids, or None; needs no index."""
+    return next((one for one in with_ids(shelf, set(ids_of(words))) if one.wording == words), None)
 
 
 def remember(
@@ -160,7 +158,8 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     others = catalog.active_shelves(hub) if scope == "project" else []
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
     rejected = bool(wanted["status"])
-    if same := filed(shelf, text, rejected=rejected):
+    words = wording(text, rejected=rejected)
+    if same := filed(shelf, words):
         return strengthen(hub, same, wanted, older)
     now, git = timestamp(hub.options.clock()), hub.discovery().workspace.git_root
     fields = {
@@ -180,9 +179,8 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         fields["may_supersede"] = tuple(
             one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT and not one.facts.rejected
         )
-    words = wording(text, rejected=rejected)
     for other in shelves:
-        if same := filed(other, text, rejected=rejected):
+        if same := filed(other, words):
             return strengthen(hub, same, wanted, older)
         indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, catalog.unindexed(hub, other)):
@@ -191,7 +189,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
             is_current = not memory.facts.superseded_by and memory.key not in {one.key for one in older}
             if is_current and memory.facts.rejected == rejected and repeats(memory.body, text):
                 return strengthen(hub, memory, wanted, older, (REPEATED.format(quoted(memory.body, TITLE_BYTES)),))
-    stored, is_new = _store(hub, shelves, text, fields)
+    stored, is_new = _store(hub, shelves, text, words, fields)
     # If it is not new, another process has just stored the same.
     return _stored(hub, stored, older, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted, older)
 
@@ -227,16 +225,17 @@ def _stored(
     )
 
 
-def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping[str, Any]) -> tuple[MemoryFile, bool]:
+def _store(
+    hub: Hub, shelves: Sequence[MemoryFolder], text: str, words: str, fields: Mapping[str, Any]
+) -> tuple[MemoryFile, bool]:
     """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
     shelf = shelves[0]
     # The lock of all folders, since no two may give the same id.
     with locked(hub.data, "folders"), locked(hub.data, shelf.place):
-        rejected = bool(fields["status"])
-        if same := next(filter(None, (filed(other, text, rejected=rejected) for other in shelves)), None):
+        if same := next(filter(None, (filed(other, words) for other in shelves)), None):
             return same, False
         taken = taken_ids(hub.data, catalog.active_shelves(hub))
-        for name in ids_of(text, rejected=rejected):
+        for name in ids_of(words):
             path, whole = f"{shelf.prefix}{slug(text)}-{name}.md", new_file({**fields, "id": name}, text).encode()
             with suppress(FileExistsError):
                 if name not in taken:

@@ -52,6 +52,10 @@ SLUG_CHARACTERS, SLUG_WORDS = 48, 7
 """Limits of the readable part of a file name."""
 
 TITLE_CHARACTERS = 72
+
+NOTHING: tuple[object, ...] = (None, "", (), [], {})
+"""Values that no front matter has."""
+
 _TAG = re.compile(r"\w[\w./+-]*")
 
 _SEGMENT = re.compile(r"\w[\w.-]*")
@@ -220,7 +224,7 @@ def new_file(fields: Mapping[str, Any], body: str) -> str:
     front = ""
     for key in keys:
         value = list(fields[key]) if isinstance(fields[key], tuple) else fields[key]
-        if not _is_empty(value):
+        if value not in NOTHING:
             front += yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
     return f"---\n{front}---\n\n{body}\n"
 
@@ -243,16 +247,12 @@ def changed_file(ref: str, memory: MemoryFile, fields: Mapping[str, Any], body: 
         raise WriteRefused(
             ref, f"its file is larger than {MAX_FILE_BYTES:,} bytes, and the rest would be lost; shorten it by hand"
         )
-    values = {key: None if _is_empty(value) else value for key, value in fields.items()}
+    values = {key: None if value in NOTHING else value for key, value in fields.items()}
     text = with_values(ref, text_of(ref, memory.data), values)
     if body is not None:
         start = text.front.body
         text = text.replaced(start, len(text.lines), lines_of(f"\n{body}\n".replace("\n", text.newline)))
     return text.encoded()
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or value in ("", (), [], {})
 
 
 LOCK_SECONDS = 30.0
@@ -277,20 +277,20 @@ def locked(data: Path, place: str) -> Iterator[None]:
         raise MemoriesUnavailable(top, error.strerror or str(error)) from error
 
 
+@struct
 class FolderFiles:
     """The files of a memory folder on disk; nothing is written outside its base, or left half written."""
 
-    def __init__(self, shelf: MemoryFolder) -> None:
-        self._shelf = shelf
+    shelf: MemoryFolder
 
     def names(self) -> list[str]:
         """Return the names of the folder's entries."""
-        return os.listdir(self._shelf.folder)  # noqa: PTH208
+        return os.listdir(self.shelf.folder)  # noqa: PTH208
 
     def read(self, path: str, limit: int) -> tuple[bytes, float] | None:
         """Return at most `limit` bytes of a file and its modification time; None if there is none."""
         try:
-            with open_contained(self._shelf.base, path) as file:
+            with open_contained(self.shelf.base, path) as file:
                 return file.read(limit), os.fstat(file.fileno()).st_mtime
         except OSError:
             return None
@@ -301,7 +301,7 @@ class FolderFiles:
 
     def create(self, path: str, data: bytes) -> None:
         """Write a new file; raise `FileExistsError` if the path is taken."""
-        private_directory(self._shelf.folder)
+        private_directory(self.shelf.folder)
         with self._opened(path) as (folder, name):
             folder.sweep()
             folder.create(name, data, 0o600)
@@ -323,7 +323,7 @@ class FolderFiles:
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[Folder, str]]:
         *folders, name = path.split("/")
-        with open_folder(self._shelf.base, folders) as folder:
+        with open_folder(self.shelf.base, folders) as folder:
             yield folder, name
 
 
@@ -396,14 +396,13 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
 def wording(text: str, *, rejected: bool = False) -> str:
     """Return the normalised words of a text; memories with equal wording are the same. A rejected way is another."""
     plain = normalise(_LIST_MARK.sub("", text)).casefold()
-    words = [word for part in plain.split() if (word := _word(part)) and word not in _SILENT]
+    words = list[str]()
+    for part in plain.split():
+        word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
+        # Identifiers, paths, numbers and operators must match exactly.
+        word = " ".join(stems(word)) if word.isalpha() and word.isascii() else word
+        words += [word] if word and word not in _SILENT else []
     return f"{' '.join(words) or plain.strip()}{_REJECTED if rejected else ''}"
-
-
-def _word(part: str) -> str:
-    word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
-    # Identifiers, paths, numbers and operators must match exactly.
-    return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
 
 
 MOST_CHARACTERS, MOST_SENTENCES = 400, 4

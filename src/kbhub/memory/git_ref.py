@@ -131,11 +131,15 @@ class Git:
 
     def run(self, *arguments: str, data: bytes = b"", seconds: float = LOCAL_SECONDS) -> Done:
         """Run a command, with `data` on standard input."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") and key != "SSH_ASKPASS"}
+        ssh = os.environ.get("GIT_SSH_COMMAND") or _SSH
+        # Git does not look for a repository above the base.
+        env = {**kept, **_QUIET, "GIT_SSH_COMMAND": ssh, "GIT_CEILING_DIRECTORIES": str(self.folder.parent)}
         try:
             process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
                 [self.program, "--no-pager", *OPTIONS, *arguments],
                 cwd=self.folder,
-                env=_environment(self.folder),
+                env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -294,13 +298,6 @@ def remote_ref(hub: Hub, remote: str | None, scope: Literal["project", "user"]) 
     is_folder = normal_origin(addresses[0]) is None
     receive = f"--receive-pack={shlex.join((git.program, *OPTIONS, 'receive-pack'))}"
     return RemoteRef(git, chosen, REFS[scope], (receive,) if is_folder else ())
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") and key != "SSH_ASKPASS"}
-    ssh = os.environ.get("GIT_SSH_COMMAND") or _SSH
-    # Git does not look for a repository above the base.
-    return {**kept, **_QUIET, "GIT_SSH_COMMAND": ssh, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

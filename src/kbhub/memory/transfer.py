@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -180,18 +179,18 @@ def _json(text: str) -> Any:
 def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
     """Return the active memories as one document: their files and uses."""
     records = []
-    for memory in all_known(hub, scope):
+    for memory in sorted(all_known(hub, scope), key=lambda one: (one.shelf.scope, one.facts.id)):
         if stored := read(memory.shelf, memory.path, uses_of(hub).all(memory.shelf.place)):
             file, use = decode(stored.data)[0], stored.use
-            record = Record(
-                scope=memory.shelf.scope,
-                file=file if allow_secret else masked(file),
-                uses=use.uses if use else 0,
-                last_use=timestamp(use.last) if use else None,
+            records.append(
+                Record(
+                    scope=memory.shelf.scope,
+                    file=file if allow_secret else masked(file),
+                    uses=use.uses if use else 0,
+                    last_use=timestamp(use.last) if use else None,
+                )
             )
-            records.append((record.scope, stored.facts.id, record))
-    records.sort(key=itemgetter(0, 1))
-    return Exported(format="kbhub-memories", version=1, memories=tuple(record for *_, record in records))
+    return Exported(format="kbhub-memories", version=1, memories=tuple(records))
 
 
 def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
@@ -289,12 +288,12 @@ def _completed(hub: Hub, memory: MemoryFile) -> MemoryFile:
 
 def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) -> tuple[str, str]:
     """Write a memory, with a new id if its own is taken or it has none; return that, and the path, empty if known."""
-    rejected, own = memory.facts.rejected, [memory.facts.id] if memory.path else []
+    words, own = memory.wording, [memory.facts.id] if memory.path else []
     with locked(hub.data, shelf.place):
-        for existing in (*with_ids(shelf, own), filed(shelf, memory.body, rejected=rejected)):
-            if existing and existing.wording == memory.wording:
+        for existing in (*with_ids(shelf, own), filed(shelf, words)):
+            if existing and existing.wording == words:
                 return existing.facts.id, ""
-        for name in chain(own, ids_of(memory.body, rejected=rejected)):
+        for name in chain(own, ids_of(words)):
             if name in taken:
                 continue
             kept = name in own
@@ -349,18 +348,10 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
 def move(hub: Hub, old: str) -> Moved:
     """Move the memories of another folder or project, named by path, digest or identity, to this project."""
     check_writable(hub)
-    source = _folder_of(hub, old)
-    target = shelf_to_write(hub, "project")
-    if source == target.folder:
+    folder, target = _folder_of(hub, old), shelf_to_write(hub, "project")
+    if folder == target.folder:
         raise UsageError(f"{old} is this project. Name the place the memories come from.")
-    base = target.base.model_copy(update={"path": source})
-    report = _moved(hub, MemoryFolder("project", base), target)
-    hub.rediscover()
-    return report
-
-
-def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
-    """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
+    source = MemoryFolder("project", target.base.model_copy(update={"path": folder}))
     data, uses = hub.data, uses_of(hub)
     counted, renamed, duplicates = uses.all(source.place), 0, 0
     listed = sorted(file for file in files_of(source).names() if file.endswith(MARKDOWN_SUFFIX))
@@ -370,25 +361,26 @@ def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     files: list[tuple[MemoryFolder, str]] = []
     for one in stored:
         content = files_of(source).read(one.path, -1)
-        memory, old = replace(one, data=content[0] if content else one.data), one.facts.id
-        name, path = _placed(hub, target, memory, taken)
-        names |= {old: name} if name != old else {}
-        uses.put(target.place, {name: use} if (use := counted.get(old)) else {})
+        memory, own = replace(one, data=content[0] if content else one.data), one.facts.id
+        name, path = _placed(hub, target, memory, taken)  # empty if its wording is here
+        names |= {own: name} if name != own else {}
+        uses.put(target.place, {name: use} if (use := counted.get(own)) else {})
         with locked(data, source.place):
             if path:
                 files_of(source).remove(memory.path)
                 files.append((target, path))
-                renamed += name != old
+                renamed += name != own
             else:
                 discard(memory, data, hub.options.clock())
                 duplicates += 1
     uses.forget(source.place, counted)
     follow(hub, files, names)
-    if (left := {entry.name for entry in source.folder.iterdir()}) <= {ABOUT_NAME, SYNCED_NAME}:
+    if (left := {entry.name for entry in folder.iterdir()}) <= {ABOUT_NAME, SYNCED_NAME}:
         for name in left:
-            (source.folder / name).unlink()
-        source.folder.rmdir()
-    return Moved(moved=len(files), known=duplicates, renamed=renamed, source=source.folder, target=target.folder)
+            (folder / name).unlink()
+        folder.rmdir()
+    hub.rediscover()
+    return Moved(moved=len(files), known=duplicates, renamed=renamed, source=folder, target=target.folder)
 
 
 def _folder_of(hub: Hub, old: str) -> Path:

@@ -295,11 +295,18 @@ class Announcer:
             before, now = self._told, self._made_of()
             if now is None:
                 return
+            known, states = self._known, dict[str, State]()
+            listed, changed = False, set[Address]()
             try:
-                listed, changed = self._changes(self._known)
+                for base in self._hub.discovery().bases if known is not None else ():
+                    earlier = (known or {}).get(base.id)
+                    states[base.id] = latest = self._state(base, earlier or _NOTHING)
+                    if earlier and earlier[1] is not latest[1]:
+                        listed = listed or earlier[1].keys() != latest[1].keys()
+                        changed |= {(base.id, path) for path, _ in earlier[1].items() ^ latest[1].items()}
             except KbhubError:  # the configuration has just become invalid
                 return
-            self._told = now
+            self._told, self._known = now, None if known is None else states
         tools, resources = before is None or before[0] != now[0], before is None or before[1] != now[1]
         uris = []
         if changed and self.subscribed:
@@ -322,22 +329,6 @@ class Announcer:
         except KbhubError:  # every answer reports it; the lists stay as they were
             return None
         return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
-
-    def _changes(self, known: dict[str, State] | None) -> tuple[bool, set[Address]]:
-        """Return whether documents came or went since the last look, and which of the bases known then changed."""
-        listed, changed = False, set[Address]()
-        if known is None:
-            return listed, changed
-        states: dict[str, State] = {}
-        for base in self._hub.discovery().bases:
-            before = known.get(base.id)
-            states[base.id] = now = self._state(base, before or _NOTHING)
-            if before is None or before[1] is now[1]:
-                continue
-            listed = listed or before[1].keys() != now[1].keys()
-            changed |= {(base.id, path) for path, _ in before[1].items() ^ now[1].items()}
-        self._known = states
-        return listed, changed
 
     def _state(self, base: Base, before: State) -> State:
         index = self._hub.index(base)
