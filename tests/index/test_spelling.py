@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from corpus import make_index
 from kbhub.index.engine import NewChunk, NewDocument
 from kbhub.index.query.parser import parse_query
-from kbhub.index.query.spelling import Respelling, correctable, corrected, corrections, distance
+from kbhub.index.query.spelling import Respelling, completed, correctable, corrected, corrections, distance
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 
 NAMES = "Luther prints on a printer from Kubernetes; Docker, Kafka and Postgres are written by Чекхов."
@@ -52,6 +52,14 @@ def test_a_slip_is_put_right(bases):
             (found,) = corrections(bases, parse_query(slip).terms)
             assert found.used == meant
             assert sum(len(index.postings(found.term)) for index in bases) > 0
+
+
+def test_the_beginning_of_a_word_is_completed_if_nothing_has_it(bases):
+    for typed, meant in {
+        "how is a Deplo": "how is a deployment", "deploymen": "deployment", "repl": "replication", "": "", "re": "re",
+        "überw": "überwachung", "the release": "the release", "releases ": "releases ", "xqzv": "xqzv",
+    }.items():  # fmt: skip
+        assert completed(bases, typed) == meant
 
 
 def test_what_is_no_slip_stays_and_only_so_many_words_are_put_right(bases):

@@ -27,6 +27,9 @@ def shown(tab, path: str, selector: str) -> None:
 
 def test_search_answers_as_one_types(shared_tab):
     page = shared_tab.go("/")
+    page.locator("#q").press_sequentially("zeb")
+    expect(page.locator("mark").first).to_have_text("zebra")
+    page.locator("#q").fill("")
     page.locator("#q").press_sequentially("rolling back")
     expect(page.locator(".hit").first).to_contain_text("Rolling back")
     expect(page.locator("mark").first).to_have_text("Roll")

@@ -43,10 +43,11 @@ class LlmOptions:
 NO_LLM = LlmOptions()
 
 
-def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> SearchResult:
+def search(hub: Hub, query: Query | str, weights: TermWeights | None = None, *, typing: bool = False) -> SearchResult:
     """Search all selected bases as last indexed; one that fails is listed in `skipped`.
 
-    A string is searched with the mode and limit of the settings; `weights` gets those of its terms.
+    A string is searched with the mode and limit of the settings; `weights` gets those of its terms. The last word of a
+    query that somebody is typing may be the beginning of one.
     """
     # numpy costs 15 MB and 60 ms, and many servers never get a query.
     from kbhub.search import pipeline  # noqa: PLC0415
@@ -66,6 +67,10 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None) -> 
         notes += [] if embedder else [f"Keyword search only: {reason}"]
     with hub.readers, ExitStack() as stack:
         bases = _opened(hub, selected, query, embedder, notes, stack)
+        if typing:
+            query = query.model_copy(
+                update={"text": load("kbhub.index.query.spelling:completed")(bases.indexes, query.text)}
+            )
         result = pipeline.ranked(query, bases, weights)
     state = hub.state(Freshness)
     # Copies, because syncs on other threads change them.

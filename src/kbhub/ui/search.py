@@ -89,8 +89,9 @@ def search_page(request: Request) -> Response:
     if not asked.text.strip() or mode == ASK:
         return _start(site, request, asked, mode)
     began = time.perf_counter()
-    result = search(site.hub, asked)
-    if "hx-request" not in request.headers:  # as one types, nothing is noted
+    typing = "hx-request" in request.headers
+    result = search(site.hub, asked, typing=typing)
+    if not typing:
         record(site.hub, result, asked, took=time.perf_counter() - began)
     words, chosen = asked.text.split(), list[tuple[str, str]]()
     """The filters of the query, each with the address of the same query without it."""

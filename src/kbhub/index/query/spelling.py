@@ -11,6 +11,7 @@ import json
 import re
 import string
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 
@@ -258,6 +259,27 @@ def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
         if (slips := _slips(word, _bare(written), stem, term)) <= most
     ]
     return min(near)[-1] if near else None
+
+
+def completed(indexes: Sequence[Index], text: str) -> str:
+    """Return a query that is being typed with its last word, if no text has it, completed to the most frequent one."""
+    typed = text.split(" ")[-1].lower()
+    beginning = _bare(fold(typed))
+    if len(beginning) < INTACT - 1 or not beginning.isalpha() or any(terms_among(one, stems(typed)) for one in indexes):
+        return text
+    counted = Counter[str]()
+    for index in indexes:
+        counted.update(terms_with_prefix(index, beginning[:INTACT]))
+    likely = sorted(counted, key=lambda term: (not term.startswith(beginning), -counted[term]))  # a stem may be shorter
+    words = (
+        word
+        for term in likely[:CANDIDATES]
+        for index in indexes
+        for passage in texts_with_term(index, term, TEXTS)
+        for word in sorted(_written(passage, term))
+        if _bare(word).startswith(beginning)
+    )
+    return text.removesuffix(text.split(" ")[-1]) + next(words, typed)
 
 
 def _slips(word: str, written: str, stem: str, term: str) -> int:
