@@ -347,12 +347,6 @@ def terminal_width() -> int | None:
     return line_width()
 
 
-def show_text(text: str) -> None:
-    """Print a result for a person, wrapped to the width of a terminal."""
-    width = terminal_width()
-    show(text if width is None else fitted(text, width))
-
-
 def show(text: str, *, exact: bool = False) -> None:
     """Print a result, adding a newline if it is missing, unless it is `exact`."""
     try:
@@ -363,8 +357,10 @@ def show(text: str, *, exact: bool = False) -> None:
         raise KbhubError(UNWRITTEN.format(error.strerror)) from error
 
 
-def complain(message: str) -> None:
-    """Print a message on one line of standard error; on a terminal, wrapped at words."""
+def complain(*messages: str) -> None:
+    """Print each message on one line of standard error; on a terminal, wrapped at words."""
+    if not messages:
+        return
     # What is printed may quote a file; results must come before what is said about them.
     try:
         sys.stdout.flush()
@@ -372,13 +368,13 @@ def complain(message: str) -> None:
         raise
     except OSError:  # said at the end, if this is not the message that says so
         pass
-    if len(message) > MESSAGE_CHARACTERS:  # without its middle, since its end says what to do
-        half = MESSAGE_CHARACTERS // 2
-        message = f"{message[:half]} … {message[-half:]}"
-    line = f"kbhub: {visible_line(message)}"
-    if sys.stderr.isatty():
-        line = "\n  ".join(wrapped(line, line_width() - len("  ")))
-    sys.stderr.write(f"{line}\n")
+    half = MESSAGE_CHARACTERS // 2
+    for message in messages:  # without its middle if it is too long, since its end says what to do
+        short = message if len(message) <= MESSAGE_CHARACTERS else f"{message[:half]} … {message[-half:]}"
+        line = f"kbhub: {visible_line(short)}"
+        if sys.stderr.isatty():
+            line = "\n  ".join(wrapped(line, line_width() - len("  ")))
+        sys.stderr.write(f"{line}\n")
 
 
 def confirmed(question: str) -> bool:

@@ -287,7 +287,7 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
                 complain(str(error))
                 continue
             for report in reports:
-                complain_all(f"{report.base}: {note}" for note in report.notes)
+                complain(*(f"{report.base}: {note}" for note in report.notes))
                 if report.failed:
                     files = counted(len(report.failed), "file")
                     complain(f"{report.base}: could not index {files}; see `kbhub status`.")
@@ -335,12 +335,6 @@ def nothing_active(hub: Hub) -> list[str]:
 def problem_lines(problems: Iterable[Problem]) -> list[str]:
     """Return problems, one per line."""
     return [f"{problem.subject}: {problem.message}" for problem in problems]
-
-
-def complain_all(messages: Iterable[str]) -> None:
-    """Complain about several things, one per line."""
-    for message in messages:
-        complain(message)
 
 
 class Exact(str):
@@ -429,4 +423,4 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
             if isinstance(said, Report):
                 said = text_of(said, Painter(colour and wants_colour(sys.stdout)), width=terminal_width(), draw=drawn)
             page(said, pager=isinstance(common, Tables) and not common.no_pager)
-    complain_all([*noted, *reply.hints])
+    complain(*noted, *reply.hints)

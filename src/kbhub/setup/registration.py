@@ -22,6 +22,7 @@ from kbhub.setup.plan import MAX_BYTES, MODE, AnyName, PlannedStep, Registration
 from kbhub.values import struct
 from kbhub.workspace import config_edits
 from kbhub.workspace.config import BOM, parse_jsonc
+from kbhub.workspace.config_edits import newline_of
 from kbhub.workspace.files import content_of
 
 _UNUSUAL = "has an unusual layout; make the change by hand"
@@ -352,7 +353,7 @@ def _toml_parse(text: str, path: Path) -> dict[str, Any]:
 
 def _toml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | None) -> str:
     """Return the text with a table appended, or changed or added in place, or without the table and its subtables."""
-    keys, path, newline = target.keys, target.file, _newline(text)
+    keys, path, newline = target.keys, target.file, newline_of(text)
     if fields is not None and old is not None:
         return _rewritten(text, [*keys, SERVER], path, lambda table: table.update(fields))
     if fields is not None:
@@ -405,7 +406,7 @@ def _yaml_parse(text: str, path: Path) -> Any:
 
 def _yaml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | None) -> str:
     """Return the text with a key added at the start of its mapping, which `keys` has alone, or without it."""
-    (key,), newline = target.keys, _newline(text)
+    (key,), newline = target.keys, newline_of(text)
     # Its line, if its value is a block or nothing.
     nothing, comment = r"(?:[ \t]*(?:{}|null|~))?", r"(?P<comment>[ \t\r]*(?:#[^\n]*)?)"
     line = re.search(rf"(?m)^{re.escape(key)}:{nothing}{comment}(?:\n|\Z)", text)
@@ -437,10 +438,6 @@ def _block(entry: dict[str, Any], indent: str) -> list[str]:
     inner = f"{indent}{' ' * _UNIT}"
     fields = (f"{inner}{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
     return [f"{indent}{SERVER}:", *fields]
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
 
 
 Edit = Callable[[str, Target, Any, dict[str, Any] | None], str]

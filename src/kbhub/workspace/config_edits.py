@@ -68,7 +68,7 @@ def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> 
     """
     container, rest = _descend(text, keys, where)
     if entry := container.entry(rest[0]):
-        written = _dumped(value, _indent_at(text, entry.first), _unit(text, container), _newline(text))
+        written = _dumped(value, _indent_at(text, entry.first), _unit(text, container), newline_of(text))
         return _spliced(text, [(entry.start, entry.end, written)])
     for key in reversed(rest[1:]):
         value = {key: value}
@@ -207,7 +207,7 @@ def _value_at(plain: str, first: int, start: int, end: int, key: str | None = No
 
 def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str:
     """Append a member or item to a container."""
-    newline, unit = _newline(text), _unit(text, container)
+    newline, unit = newline_of(text), _unit(text, container)
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     entries, comments = container.entries or [], container.comments
     if not entries and not container.is_object and not comments:  # lists are written on one line
@@ -259,7 +259,8 @@ def _dumped(value: Any, indent: str, unit: str, newline: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _newline(text: str) -> str:
+def newline_of(text: str) -> str:
+    """Return the line ending of a text."""
     return "\r\n" if "\r\n" in text else "\n"
 
 

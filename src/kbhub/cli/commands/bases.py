@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kbhub.cli.app import confirmed, show_text, terminal_width
+from kbhub.cli.app import confirmed, page, terminal_width
 from kbhub.cli.options import Common, Formats, Reply, command, problem_lines
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -217,7 +217,7 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
     if not common.json:
-        show_text(text_of(cleanup_report(found), width=terminal_width()))
+        page(text_of(cleanup_report(found), width=terminal_width()), pager=False)
     wanted = bool(found.found) and (
         yes or (asked and confirmed(f"Delete everything listed ({size_text(found.bytes)})?"))
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.app import terminal_width, wants_colour
+from kbhub.cli.app import complain, terminal_width, wants_colour
 from kbhub.cli.options import (
     RARE,
     WITHIN,
@@ -19,7 +19,6 @@ from kbhub.cli.options import (
     Reply,
     bring_in_step,
     command,
-    complain_all,
     decoded,
     drawn,
     nothing_active,
@@ -121,8 +120,9 @@ def search(
     # The verdict, and what the format has no place for.
     verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
     leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
-    complain_all([leading] if leading and form != "json" else [])
-    complain_all([f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept] if form == "files" else [])
+    if leading and form != "json":
+        complain(leading)
+    complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept and form == "files"))
     record(hub, result, asked, took=took)
     flush()
     broken = [] if bases else problem_lines(hub.missing())

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from pydantic import Field
 
-from kbhub.cli.app import app, confirmed, show_text, wants_colour
+from kbhub.cli.app import app, confirmed, page, wants_colour
 from kbhub.cli.options import RARE, Common, Exact, Reply, command, hub_options
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
@@ -128,7 +128,7 @@ def setup(
     if not yes:
         text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr)))
         if not sys.stdin.isatty():
-            show_text("" if common.json else text)
+            page("" if common.json else text, pager=False)
             raise UsageError(ASK_FIRST)
         if not confirmed(f"{text}\n\n{question(steps)}"):
             return Reply(hints=("Nothing was changed.",), code=1)

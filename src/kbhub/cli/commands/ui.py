@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.app import complain, show_text
+from kbhub.cli.app import complain, page
 from kbhub.cli.commands.daemon import MOST_PORT, connect_options
 from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
@@ -63,7 +63,7 @@ def ui(
     file = data_dir(os.environ) / "ui" / f"open-{door.port}.html"
 
     def say_address() -> None:
-        show_text(door.address)
+        page(door.address, pager=False)
         sys.stdout.flush()  # a program that reads it would wait for ever
 
     def ready() -> None:

@@ -20,7 +20,6 @@ from kbhub.cli.options import (
     Tables,
     bring_in_step,
     command,
-    complain_all,
     hub_options,
     nothing_active,
     problem_lines,
@@ -106,7 +105,7 @@ def index(
     else:
         broken = dict.fromkeys(problem.subject for problem in hub.missing())  # they would be active otherwise
         names = [*(base.id for base in hub.discovery().bases), *broken]
-    complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
+    complain(*change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
     reports: list[SyncReport] = []
     failed: list[Problem] = []
     interrupted = False
@@ -131,7 +130,7 @@ def index(
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
         try:
-            complain_all(maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
+            complain(*maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
         except KbhubError as error:  # it is no part of what was asked for
             complain(str(error))
     result = IndexResult(reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
@@ -308,7 +307,7 @@ def gaps(
         found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)
     else:
         bring_in_step(hub)
-        complain_all(maintained_lines(maintain(hub)))
+        complain(*maintained_lines(maintain(hub)))
         found = gaps_and_unanswered(hub, every=all_)
     if not found.logged:
         return Reply(found, hints=[OFF])
