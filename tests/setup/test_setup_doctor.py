@@ -51,19 +51,12 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
     assert snapshot(user.home.parent) == before
 
 
-@pytest.mark.parametrize(
-    ("command", "args", "said"),
-    [
-        ("/gone/kbhub", ["serve"], "/gone/kbhub, which does not exist"),
-        ("kbhub", ["serve"], "starts kbhub, which does not exist"),
-        ("/bin/sh", ["-c", "echo hello"], "exits immediately"),
-    ],
-)
-def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, args, said):
-    file = register(user, command, *args)
+@pytest.mark.parametrize("command", ["/gone/kbhub", "kbhub"])
+def test_a_command_that_does_not_exist_is_an_error_with_a_remedy(user, command):
+    file = register(user, command, "serve")
     (finding,) = findings(user)
     assert (finding.level, finding.subject) == ("error", "Cursor")
-    assert said in finding.message
+    assert f"starts {command}, which does not exist" in finding.message
     assert "kbhub setup --client cursor" in finding.remedy
     assert file.read_bytes()
 
@@ -76,7 +69,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(user):
 def test_a_server_is_started_once_for_clients_that_start_it_alike_with_the_variables_of_the_entry(user):
     user.env["WHICH"] = "the user's"
     count = user.home / "count"
-    started = script(user, "kbhub", f'echo x >> {count}\necho "started with $WHICH" >&2\nexit 1')
+    started = script(user, "kbhub", f'echo x >> {count}\necho hello\necho "started with $WHICH" >&2\nexit 1')
     for client in (".cursor", ".lmstudio"):
         register(user, started, "serve", client=client, env={"WHICH": "the entry's"})
     said = "exits immediately: started with the entry's"

@@ -1,7 +1,9 @@
 """A large first index is read by processes of their own, and is the very index that one process makes."""
 
+import io
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import kbhub.sync.indexer
 from conftest import synced
 from kbhub.documents.walk import Limits
 from kbhub.errors import EmbedderError
-from kbhub.sync.indexer import GREETING, Job
+from kbhub.sync.indexer import GREETING, Job, _send
 from kbhub.workspace.child_processes import end, start
 from test_cli import ROOT
 
@@ -165,27 +167,19 @@ def test_another_program_is_no_worker(many, tmp_path, monkeypatch):
     assert [process.returncode is not None for process in processes] == [True, True]
 
 
-def test_a_worker_that_cannot_speak_ends():
-    """Who waits for it would wait for ever."""
-    script = (
-        "import io, pickle\n"
-        "from pathlib import Path\n"
-        "from kbhub.documents.walk import Limits\n"
-        "from kbhub.types import Base\n"
-        "from kbhub.sync.indexer import Job, work\n"
-        "class Full(io.BytesIO):\n"
-        "    def flush(self):\n"
-        "        raise MemoryError\n"
-        "base = Base(id='a', path=Path('.'), origin='argument')\n"
-        "job = Job(base, Limits(file_bytes=1, files=1), None, ((),) * 20)\n"
-        "work(io.BytesIO(pickle.dumps(job)), Full())\n"
-    )
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=env, timeout=END_SECONDS, check=False, capture_output=True
-    )
+class Full(io.BytesIO):
+    def flush(self):
+        raise MemoryError
 
-    assert (done.returncode, done.stderr) == (1, b"")
+
+def test_a_worker_that_cannot_speak_ends(monkeypatch):
+    """Who waits for it would wait for ever."""
+    ready, codes = queue.Queue(), []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    ready.put(b"read")
+    _send(ready, Full())
+
+    assert codes == [1]
 
 
 def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, tmp_path):
