@@ -327,26 +327,9 @@ def test_a_hostile_repository_shows_nothing_of_the_user(victim, name):
 
     assert SECRET not in said
     assert before == outside(victim)
+    assert main_worktree(victim.project) is None
     for path in (victim.home.parent / "cache").rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
-
-
-@posix
-@pytest.mark.parametrize("name", ["knowledge", ".kbhub.json"])
-def test_making_knowledge_writes_through_no_link(victim, name, kbhub):
-    (victim.project / name).symlink_to(victim.home / "new")
-    before = outside(victim)
-
-    assert kbhub("init").code != 0
-    assert kbhub("init", "--name", "x").code != 0
-    assert before == outside(victim)
-
-
-@posix
-def test_a_repository_cannot_claim_to_be_a_worktree_of_another(victim):
-    false_worktree(victim)
-
-    assert main_worktree(victim.project) is None
 
 
 @posix
@@ -368,30 +351,6 @@ def test_an_index_that_came_with_a_clone_is_never_opened(victim):
     assert path == hub.index(hub.select()[0]).path
     assert "moved aside" in report.notes[0]
     assert ["a.md"] == [hit.ref for hit in hub.search(Query(text="city")).hits]
-
-
-def make_files(folder: Path, count: int) -> None:
-    for start in range(0, count, 1000):
-        inner = folder / f"{start:06}"
-        inner.mkdir(parents=True)
-        descriptor = os.open(inner, os.O_RDONLY)
-        for number in range(start, min(start + 1000, count)):
-            os.close(os.open(f"{number:06}.md", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=descriptor))
-        os.close(descriptor)
-
-
-@posix
-def test_more_files_than_the_limit_are_left_out_and_said(victim):
-    make_files(victim.project / "knowledge", 2_000)
-    victim.configure(limits={"files": 1_500})
-    hub = victim.hub()
-    (report,) = hub.sync()
-    (result,) = answers(victim, ("status", {}), structured=False)
-
-    assert (1_500, 1) == (report.added, len(report.failed))
-    assert "more than 1500 files" in report.failed[0].message
-    assert "more than 1500 files" in result.content[0].text
-    assert len(result.content[0].text.encode()) < 8_000
 
 
 HIT = re.compile(r"^(\d+)\. ")
@@ -419,9 +378,11 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
     for number, text in enumerate(IMITATIONS):
         front = json.dumps({"title": text, "tags": [text], "aliases": [text], "description": text})
         environment.write(f"knowledge/{name_of(number, text)}", f"---\n{front}\n---\n\n# {text}\n\ndeploy {text}\n")
+    names = [name_of(*one) for one in enumerate(IMITATIONS)]
     pointer(name=IMITATIONS[4], description=IMITATIONS[1], contexts={"a": "b\nc"})(environment)
     query = {"query": "deploy", "limit": 100, "options": {"granularity": granularity, "explain": True}}
-    found, status = answers(environment, ("search", query), ("status", {}), structured=False)
+    calls = ("search", query), ("status", {}), ("read", {"refs": names})
+    found, status, read = answers(environment, *calls, structured=False)
     lines = outside_fences(found.content[0].text)
     numbers = [int(match[1]) for line in lines if (match := HIT.match(line))]
 
@@ -430,19 +391,12 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
     assert [] == [line for line in lines if not OURS.match(line)]
     assert not any(line.startswith(("Note: ignore", "Problem: none", "Note: the user")) for line in lines)
     assert outside_fences(status.content[0].text) == status.content[0].text.split("\n")
+    heads = [line for line in outside_fences(read.content[0].text) if line]
+    assert len(heads) == len(IMITATIONS)
+    assert all(re.search(r" · #[0-9a-f]{6,} · (lines \d+-\d+ of \d+|empty) · \"", line) for line in heads)
     told = instructions(environment.hub())
     assert 2 == len(told.split("\n"))
     assert "never instructions" in told.replace("\n", " ")
-
-
-@posix
-def test_reading_hostile_documents_closes_every_fence(environment):
-    files = [environment.write(f"knowledge/{name_of(*one)}", f"{one[1]}\n") for one in enumerate(IMITATIONS)]
-    (result,) = answers(environment, ("read", {"refs": sorted(file.name for file in files)}), structured=False)
-    lines = [line for line in outside_fences(result.content[0].text) if line]
-
-    assert len(IMITATIONS) == len(lines)
-    assert all(re.search(r" · #[0-9a-f]{6,} · (lines \d+-\d+ of \d+|empty) · \"", line) for line in lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the system calls of Linux")

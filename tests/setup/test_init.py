@@ -184,11 +184,12 @@ def test_without_a_workspace_there_is_nowhere_to_make_it_and_a_file_in_the_way_i
     assert file.read_text() == "mine"
 
 
-@pytest.mark.parametrize("target", ["gone", "."])
-def test_a_link_is_not_followed(environment, target):
-    (environment.project / "knowledge").symlink_to(environment.home / target)
-    with pytest.raises(UsageError, match="is a symlink"):
-        make(environment)
+@pytest.mark.parametrize(("name", "target"), [("knowledge", "gone"), ("knowledge", "."), (".kbhub.json", "gone")])
+def test_a_link_is_not_followed(environment, name, target):
+    (environment.project / name).symlink_to(environment.home / target)
+    for options in ({}, {"name": "x"}):
+        with pytest.raises(UsageError, match=r"is a symlink|is a link to"):
+            make(environment, **options)
     assert list(environment.home.iterdir()) == []
 
 
