@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kbhub.index.engine import Index, Key, NewChunk, NewDocument
+from kbhub.index.engine import Index, Key, NewDocument
 from kbhub.index.matches import CHUNK_BITS, Ranking
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
+from kbhub.types import Chunk
 
 EMBEDDER = packaged_embedder()
 
@@ -60,10 +61,10 @@ def make_index(path: Path, documents: dict[str, str], base: str = "project", *, 
     with IndexWriter(path) as writer, writer.transaction():
         for number, (name, text) in enumerate(documents.items()):
             key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
-            chunk = NewChunk((), 1, 1, 0, text, key)
             document = NewDocument(
                 path=name, docid=hashlib.sha256(f"{base}{name}".encode()).hexdigest()[:16], size=len(text), mtime_ns=1,
-                hash=b"", title=name, tags=(), aliases=(), front_matter={}, dated=None, problem=None, chunks=(chunk,),
+                hash=b"", title=name, tags=(), aliases=(), front_matter={}, dated=None, problem=None,
+                chunks=(Chunk((), 1, 1, text),), keys=(key,),
             )  # fmt: skip
             writer.put(document, {key: blobs[number]} if blobs else {})
         writer.set_meta({"embedder": EMBEDDER.fingerprint})

@@ -228,9 +228,8 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
     environment.write("knowledge/7.md", "# Note 7\n\nzebra\n")
 
     assert hub.freshen(max_age=0) == ()
-    result = hub.search("zebra")
-    assert ["7.md"] == refs(result)
-    assert not any("not indexed yet" in note for note in result.notes)
+    assert ["7.md"] == refs(hub.search("zebra"))
+    assert not any("not indexed yet" in note for note in hub.search("zebra").notes)
 
 
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):

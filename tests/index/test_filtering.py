@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.engine import NewChunk, NewDocument, Selection
+from kbhub.index.engine import NewDocument, Selection
 from kbhub.index.matches import newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.search.retrieval import keyword_ranking
+from kbhub.types import Chunk
 
 NOW = 1_750_000_000.0
 DAY = 86_400
@@ -36,14 +37,14 @@ class Written:
                 chunks, vectors = [], {}
                 for paragraph in paragraphs or ["text"]:
                     number += 1
-                    chunks.append(NewChunk((), len(chunks) + 1, len(chunks) + 1, 0, paragraph, number))
+                    chunks.append(Chunk((), len(chunks) + 1, len(chunks) + 1, paragraph))
                     vectors[number] = quantise(vector(number)).tobytes()
                 tags = tuple(front_matter.pop("tags", ()))
                 dated = int(front_matter.pop("dated", 0)) or None
                 self.keys |= {key.casefold() for key in front_matter}
                 writer.put(
                     NewDocument(name, f"{number:064x}", 1, int(NOW * 1e9), b"", name, tags, (), front_matter, dated,
-                                None, tuple(chunks)),
+                                None, tuple(chunks), tuple(vectors)),
                     vectors,
                 )  # fmt: skip
 

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus import make_index
-from kbhub.index.engine import NewChunk, NewDocument
+from kbhub.index.engine import NewDocument
 from kbhub.index.query.parser import parse_query
 from kbhub.index.query.spelling import Respelling, completed, correctable, corrected, corrections, distance
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
+from kbhub.types import Chunk
 
 NAMES = "Luther prints on a printer from Kubernetes; Docker, Kafka and Postgres are written by Чекхов."
 
@@ -28,9 +29,8 @@ def bases(tmp_path_factory):
         path = folder / f"{base}.db"
         with IndexWriter(path) as writer, writer.transaction():
             for number, text in enumerate(texts):
-                chunk = NewChunk((), 1, 3, 0, text, number)
                 told = (f"{number}.md", f"{base}{number}", 1, 1, b"", "A page", ("observability",), (), {}, None, None)
-                writer.put(NewDocument(*told, (chunk,)), {})
+                writer.put(NewDocument(*told, (Chunk((), 1, 3, text),), (number,)), {})
         indexes.append(SqliteIndex(path, str(base)))
     with indexes[0].snapshot(), indexes[1].snapshot():
         yield indexes

@@ -409,7 +409,6 @@ def test_changes_that_come_together_are_looked_at_together(environment):
     background.look({"b": frozenset({"5.md"})})
     assert {"a": {"1.md", "3.md"}, "b": None, "c": {"4.md"}} == background._looking
     background.look({"a": None})
-    assert background._looking is not None
     assert background._looking["a"] is None
     background.look()
     background.look({"a": frozenset({"1.md"})})

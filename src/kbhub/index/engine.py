@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 from kbhub.errors import IndexUnavailable, KbhubError
 from kbhub.index.query.parser import Term, fold, searchable
-from kbhub.types import Kind, Link
+from kbhub.types import Chunk, Kind, Link
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -477,19 +477,6 @@ def numbers(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
 
 
 @struct
-class NewChunk:
-    """A chunk to write."""
-
-    headings: tuple[str, ...]
-    start_line: int
-    end_line: int
-    prose: int
-    text: str
-    key: int
-    """Signed 64-bit hash of its embedded text."""
-
-
-@struct
 class NewDocument:
     """A document to write."""
 
@@ -504,7 +491,9 @@ class NewDocument:
     front_matter: Mapping[str, Any]
     dated: int | None
     problem: str | None
-    chunks: tuple[NewChunk, ...]
+    chunks: tuple[Chunk, ...]
+    keys: tuple[int, ...]
+    """`references.chunk_key` of the embedded text of each chunk."""
     kind: str = "document"
     links: tuple[Link, ...] = ()
 

@@ -26,7 +26,7 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.source import IsolatedParser, chunks_of, packed, read_source
 from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
-from kbhub.index.engine import NewChunk, NewDocument, title_above
+from kbhub.index.engine import NewDocument, title_above
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
@@ -169,17 +169,7 @@ class DocumentReader:
 
 def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, digest: bytes) -> NewDocument:
     """Build a document as written to the index; `digest` is the SHA-256 of its file."""
-    chunks = tuple(
-        NewChunk(
-            headings=chunk.headings,
-            start_line=chunk.start_line,
-            end_line=chunk.end_line,
-            prose=chunk.prose,
-            text=chunk.text,
-            key=chunk_key(_embedded(document.title, kind, chunk)),
-        )
-        for chunk in chunks_of(document, kind)
-    )
+    chunks = tuple(chunks_of(document, kind))
     return NewDocument(
         path=entry.path,
         docid=document_id(base, entry.path),
@@ -193,6 +183,7 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
         dated=_dated(document.front_matter),
         problem=" ".join(document.problems) or None,
         chunks=chunks,
+        keys=tuple([chunk_key(_embedded(document.title, kind, chunk)) for chunk in chunks]),
         kind=kind,
         links=document.links,
     )
@@ -200,12 +191,12 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
 
 def keyed_texts(document: NewDocument, known: Container[int] = ()) -> Iterator[tuple[int, str]]:
     """Yield key and embedded text of each chunk of a document, except known keys."""
-    for chunk in document.chunks:
-        if chunk.key not in known:
-            yield chunk.key, _embedded(document.title, document.kind, chunk)
+    for chunk, key in zip(document.chunks, document.keys, strict=True):
+        if key not in known:
+            yield key, _embedded(document.title, document.kind, chunk)
 
 
-def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:
+def _embedded(title: str, kind: str, chunk: Chunk) -> str:
     """Return the text that is embedded for a chunk."""
     above = title_above(title, kind, chunk.start_line)
     return embedded_text(above, chunk.headings, chunk.text[chunk.prose :])

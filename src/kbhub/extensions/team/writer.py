@@ -20,11 +20,11 @@ from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
 from kbhub.extensions.team.bases import changing, takes_memories
 from kbhub.extensions.team.blocks import Inverter, put, write_postings
 from kbhub.extensions.team.reader import PostgresIndex
-from kbhub.index.engine import PACKED_FROM, NewChunk, NewDocument, properties, searched_texts, title_above
+from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts, title_above
 from kbhub.index.references import docid_in
 from kbhub.index.signatures import bits_of, sign
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
-from kbhub.types import Base, FileEntry
+from kbhub.types import Base, Chunk, FileEntry
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -107,7 +107,7 @@ class PostgresWriter:
             reason = f"Its path is longer than {LONGEST_KEY:,} bytes, which a shared base cannot store."
             self._refused.append((document.path, reason))
             return
-        mine = {chunk.key: vectors[chunk.key] for chunk in document.chunks if chunk.key in vectors}
+        mine = {key: vectors[key] for key in document.keys if key in vectors}
         self._pending.append((document, mine))
         self._pending_chunks += len(document.chunks)
         if self._pending_chunks > CHUNKS_AT_ONCE:
@@ -229,17 +229,17 @@ class PostgresWriter:
             rows["document"].append((document_id, document.path, *named, *fields, *times))
             if (content := self._content(document)) is not None:
                 rows["file"].append((document_id, content))
-            for place, (key, value) in enumerate(properties(document.front_matter, document.tags)):
-                rows["property"].append((document_id, place, *_property(key, value)))
+            for place, (name, value) in enumerate(properties(document.front_matter, document.tags)):
+                rows["property"].append((document_id, place, *_property(name, value)))
             for place, link in enumerate(document.links):
                 texts = map(_storable, (link.target, link.fragment, link.text))
                 rows["link"].append((document_id, place, *texts, link.line, link.kind))
-            for chunk, searched in zip(document.chunks, searched_texts(document), strict=True):
+            for chunk, key, searched in zip(document.chunks, document.keys, searched_texts(document), strict=True):
                 lines = chunk.start_line, chunk.end_line, chunk.prose
                 rows["chunk"].append((chunk_id, document_id, json.dumps(chunk.headings), *lines, _storable(chunk.text)))
                 rows["extent"].append((chunk_id, document_id, self._added.add(chunk_id, searched)))
-                if chunk.key in vectors:
-                    rows["vector"].append((chunk_id, chunk.key, vectors[chunk.key]))
+                if key in vectors:
+                    rows["vector"].append((chunk_id, key, vectors[key]))
                 chunk_id += 1
             document_id += 1
         for table, new in rows.items():
@@ -263,9 +263,9 @@ class PostgresWriter:
         for document, chunk, headings, line, text in chunks:
             # What was searched of it.
             path, title, kind, tags, aliases, _ = documents[document]
-            part = NewChunk(tuple(json.loads(headings)), line, line, 0, text, 0)
+            part = Chunk(tuple(json.loads(headings)), line, line, text)
             words = title, tuple(json.loads(tags)), tuple(json.loads(aliases))
-            stored = NewDocument(path, "", 0, 0, b"", *words, {}, None, None, (part,), kind)
+            stored = NewDocument(path, "", 0, 0, b"", *words, {}, None, None, (part,), (0,), kind)
             self._removed.add(chunk, *searched_texts(stored))
         ((removed,),) = self._rows("SELECT kbhub.remove_documents(%s, %s::int4[])", list(documents))
         if removed < len(documents):

@@ -414,7 +414,7 @@ class IndexWriter:
         links = ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links)
         self._connection.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)
         chunk_vectors: list[tuple[int, int, bytes | None]] = []
-        for chunk, searched in zip(document.chunks, searched_texts(document), strict=True):
+        for chunk, key, searched in zip(document.chunks, document.keys, searched_texts(document), strict=True):
             self._connection.execute(
                 "INSERT INTO chunk(document_id, headings, start_line, end_line, prose, text) VALUES (?, ?, ?, ?, ?, ?)",
                 (row, _json(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
@@ -422,8 +422,8 @@ class IndexWriter:
             chunk_id = self._connection.last_insert_rowid()
             columns = "rowid, title, headings, path, tags, body"
             self._connection.execute(f"INSERT INTO fts({columns}) VALUES (?, ?, ?, ?, ?, ?)", (chunk_id, *searched))
-            if chunk.key in vectors:
-                chunk_vectors.append((chunk_id, chunk.key, vectors[chunk.key]))
+            if key in vectors:
+                chunk_vectors.append((chunk_id, key, vectors[key]))
         self._connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", chunk_vectors)
 
     def put_vector(self, chunk: int, key: int, vector: bytes | None) -> None:
