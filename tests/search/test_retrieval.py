@@ -11,12 +11,14 @@ from kbhub.index.query.parser import parse_query
 from kbhub.search import retrieval
 from kbhub.search.plan import Candidate
 from kbhub.search.retrieval import (
+    HIGH_COVERAGE,
+    LOW_COVERAGE,
     MOST_SEMANTIC_SHARE,
     SEMANTIC_SHARE,
+    falling,
     keyword_ranking,
     places_in,
     semantic_ranking,
-    semantic_share,
 )
 from kbhub.search.retrieval import fuse as fuse_rankings
 
@@ -188,19 +190,20 @@ def test_how_much_better_counts_and_not_only_that_it_is_and_a_chunk_without_a_ve
 
 def test_factors_multiply_and_a_factor_of_one_is_not_told_and_meaning_decides_where_no_chunk_has_the_words():
     """The share of meaning falls with what the best chunk covers, evenly and within its limits."""
-    one = Candidate((0, 1), 1, score=0.5)
+    one = Candidate((0, 1), (0, 1), score=0.5)
     one.multiply("recency", 1.0)
     one.multiply("weight", 0.5)
 
     assert (one.factors, one.score) == ((("weight", 0.5),), 0.25)
 
-    shares = [semantic_share(coverage / 100) for coverage in range(101)]
+    limits = LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE
+    shares = [falling(coverage / 100, *limits) for coverage in range(101)]
 
     assert shares == sorted(shares, reverse=True)
     assert (shares[0], shares[20], shares[50], shares[100]) == pytest.approx(
         (MOST_SEMANTIC_SHARE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, SEMANTIC_SHARE)
     )
-    assert semantic_share(0.35) == pytest.approx((MOST_SEMANTIC_SHARE + SEMANTIC_SHARE) / 2)
+    assert falling(0.35, *limits) == pytest.approx((MOST_SEMANTIC_SHARE + SEMANTIC_SHARE) / 2)
     words, meaning = [candidate(1, 9.0), candidate(2, 5.0)], [candidate(2, 0.8), candidate(1, 0.5)]
     assert fuse({"keyword": words, "semantic": meaning}, {}, coverage=0.6)[0].key[1] == 1
     assert fuse({"keyword": words, "semantic": meaning}, {}, coverage=0.1)[0].key[1] == 2

@@ -426,11 +426,6 @@ class QueryVectors:
         self._direction = lru_cache(WORDS_KEPT)(self._direction_of)
         self._tokens = lru_cache(WORDS_KEPT)(self._tokens_of)
 
-    def embed_all(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
-        vectors = [vector for text in texts if (vector := self.embed(text)) is not None]
-        return np.stack(vectors) if vectors and len(vectors) == len(texts) else None
-
     def embed(self, text: str) -> NDArray[np.float32] | None:
         """Return the vector of a text, or None if it needs the tokenizer; see `Embedder.embed_query`."""
         if (plain := self.plain_tokens(text)) is None:
@@ -440,17 +435,16 @@ class QueryVectors:
         informative = norms(self._matrix.take(tokens, 0)) > INFORMATIVE_NORM * MEDIAN_NORM
         if not speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
             return np.zeros(self.dimensions, np.float32)
-        return unit(self._rows(np.append(tokens[~unknown], words)).sum(0))
+        return unit(self._rows(tokens[~unknown], words).sum(0))
 
-    def _rows(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the vectors of tokens, those of the lexicon last."""
-        tokens, words = self._lexicon.apart(tokens)
+    def _rows(self, tokens: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the vectors of tokens of the tokenizer, and of those of the lexicon."""
         return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
 
     def longest(self, text: str) -> float | None:
         """Return the length of the longest token vector of a text, relative to the median, or None if none is known."""
-        tokens = self._known_tokens(text)
-        return float(norms(self._rows(np.array(tokens, np.int64))).max()) / MEDIAN_NORM if tokens else None
+        rows = self._known_rows(text)
+        return float(norms(rows).max()) / MEDIAN_NORM if len(rows) else None
 
     def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
@@ -468,11 +462,12 @@ class QueryVectors:
         return [direction for direction in map(self._direction, texts) if direction is not None]
 
     def _direction_of(self, text: str) -> NDArray[np.float32] | None:
-        tokens = self._known_tokens(text)
-        return unit(self._rows(np.array(tokens, np.int64)).sum(0)) if tokens else None
+        rows = self._known_rows(text)
+        return unit(rows.sum(0)) if len(rows) else None
 
-    def _known_tokens(self, text: str) -> list[int]:
-        return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]
+    def _known_rows(self, text: str) -> NDArray[np.float32]:
+        tokens = np.array(self.plain_tokens(text) or (), np.int64)
+        return self._rows(*self._lexicon.apart(tokens[tokens != UNKNOWN_ID]))
 
     def plain_tokens(self, text: str) -> list[int] | None:
         """Return the token ids of ASCII and words of the lexicon, ignoring case, or None if it needs the tokenizer."""

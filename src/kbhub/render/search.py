@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,6 @@ def search_report(
     quote_all: bool = True,
 ) -> Report:
     """Return hits: the first or, if `full` or `quote_all`, more are quoted; all are refs if none covers the query."""
-    leading = [note for note in result.notes if note in LEADING_NOTES]
     nearest = _empty_handed(result) and not full
     if nearest:  # without excerpts, which a model would take for an answer
         hits = tuple(hit.model_copy(update={"excerpt": "", "also": ()}) for hit in result.hits)
@@ -155,17 +155,8 @@ def search_report(
         quote = None if bare else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
-    def summary(count: int) -> list[Text]:
-        end = query.offset + count
-        more = end < result.total and (full or not _empty_handed(result))
-        return [
-            _heading(result, query, count, cursor(end) if more else ""),
-            *(["", *leading] if leading else []),
-            *([""] if items else []),
-        ]
-
-    calls = _calls(result, query, full=full)
-    notes = _notes(result)
+    summary = partial(_summary, result, query, None if nearest else cursor)
+    calls, notes = _calls(result, query, full=full), _notes(result)
     return Report(parts=items, summary=summary, calls=lambda _: calls, notes=notes, data=result, lists=("hits",))
 
 
@@ -211,19 +202,24 @@ def _reworded(tool: str, question: str, command: str) -> Text:
     return say("Try other wordings: {}", call)
 
 
-def _heading(result: SearchResult, query: Query, shown: int, cursor: str) -> Text:
-    where = Names(result.searched)
+def _summary(result: SearchResult, query: Query, cursor: Callable[[int], str] | None, shown: int) -> list[Text]:
+    """Return the first lines for a model that gets so many hits; without a cursor, there is no other page."""
+    where, first, end = Names(result.searched), query.offset + 1, query.offset + shown
+    more, leading = "more " if query.offset else "", [note for note in result.notes if note in LEADING_NOTES]
+    head: Text
     if not result.searched:
-        return "No hits: no base could be searched."
-    if not result.hits:
-        more = "more " if query.offset else ""
+        head = "No hits: no base could be searched."
+    elif not result.hits:
         none = f"Nothing {more}found yet" if is_unfinished(result.notes) else f"No {more}hits"
-        return say(f"{none} in {{}} ({result.mode}).", where)
-    first, order = query.offset + 1, "newest first" if result.listed else "" if result.mode == "hybrid" else result.mode
-    manner = "; ".join(filter(None, (order, f'cursor="{cursor}" for more' if cursor else "")))
-    range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
-    verdict = f" {verdict_words(result.verdict)}" if result.verdict and not result.listed else ""
-    return say(f"{range_} of {_total(result)} in {{}}{f' ({manner})' if manner else ''}.{verdict}", where)
+        head = say(f"{none} in {{}} ({result.mode}).", where)
+    else:
+        order = "newest first" if result.listed else "" if result.mode == "hybrid" else result.mode
+        follow = f'cursor="{cursor(end)}" for more' if cursor and end < result.total else ""
+        manner = "; ".join(filter(None, (order, follow)))
+        range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{end}"
+        verdict = f" {verdict_words(result.verdict)}" if result.verdict and not result.listed else ""
+        head = say(f"{range_} of {_total(result)} in {{}}{f' ({manner})' if manner else ''}.{verdict}", where)
+    return [head, *(["", *leading] if leading else []), *([""] if result.hits else [])]
 
 
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:

@@ -262,7 +262,7 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                 newer, selection = memories.get(key), plan.selections[number]
                 for chunk in first_chunks(bases.open[number].index, [document]) if newer is None and certain else ():
                     if selection is None or chunk in selection.chunks:
-                        newer = memories[key] = Candidate((number, chunk), document)
+                        newer = memories[key] = Candidate((number, chunk), key)
                         hits.append(newer)
                         waiting.append(newer)
                 if newer and (certain or _may_replace(older, newer, facts, facts_in(bases, [key])[key])):

@@ -100,25 +100,20 @@ def words_of(path: str) -> str:
 
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift the best chunk of each document that a query names by its file name: `EIP-1559 fee` means `eip-1559.md`."""
-    name = _name(plan.question)
-    if not name:
+    asked = _name(plan.question)
+    if not asked:
         return
     named, paths = set(), bases.paths([hit.document_key for hit in hits])
     for hit in hits:
-        if hit.document_key not in named and _names(name, paths.get(hit.document_key, "")):
+        file = _name(paths.get(hit.document_key, "").rpartition("/")[2].rpartition(".")[0])
+        # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
+        within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
+        if hit.document_key not in named and (
+            asked in (file, file[1:] if file and file[0].isdigit() else file)
+            or any(asked[at : at + len(file)] == file for at in within)
+        ):
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
-
-
-def _names(query: tuple[str, ...], path: str) -> bool:
-    """Return whether a query is a document's file name, or contains one with a number."""
-    name = _name(path.rpartition("/")[2].rpartition(".")[0])
-    if query in (name, name[1:] if name and name[0].isdigit() else name):
-        return True
-    # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
-    if len(name) < 2 or not any(part.isdigit() for part in name):
-        return False
-    return any(query[at : at + len(name)] == name for at in range(len(query) - len(name) + 1))
 
 
 @lru_cache(maxsize=PATHS)
@@ -217,7 +212,15 @@ class QueryTerms:
             shares = dict.fromkeys(self._stems, 0.0) | _shares(terms)
         every = [(word, *term) for word, term in zip(self._texts, terms, strict=True)]
         covered = sum(rare * _found_of(everywhere, stems) for stems, rare in terms)
-        named, defined, rare_names = self._named(text, headings[-1] if headings else title)
+        named = defined = rare_names = 0.0
+        for pattern, weight, rare in self._names:
+            places = [match.start() for match in pattern.finditer(text)]
+            headed = pattern.search(headings[-1] if headings else title) is not None
+            if headed or places:
+                named += weight
+                rare_names += rare
+            if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
+                defined += weight
         return Evidence(
             coverage=covered / self._rarity,
             together=_together(words, shares) / self._rarity,
@@ -232,19 +235,6 @@ class QueryTerms:
             text=text,
             name=(*titled, *short_stems(headings[-1] if headings else "")),
         )
-
-    def _named(self, text: str, heading: str) -> tuple[float, float, float]:
-        """Return the weight of the names that occur in a text, of those it defines, and the rarity of the former."""
-        present = defined = rarities = 0.0
-        for pattern, weight, rare in self._names:
-            places = [match.start() for match in pattern.finditer(text)]
-            headed = pattern.search(heading) is not None
-            if headed or places:
-                present += weight
-                rarities += rare
-            if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
-                defined += weight
-        return present, defined, rarities
 
 
 def _found(

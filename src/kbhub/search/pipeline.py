@@ -269,7 +269,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
     places = retrieval.places_in(bases.indexes)([row[1:] for row in rows])
     ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : end]
     read = bases.chunks([row[1:] for row in ordered])
-    hits = [Candidate((number, chunk), read[number, chunk].document_id) for _, number, chunk in ordered]
+    hits = [Candidate((number, chunk), (number, read[number, chunk].document_id)) for _, number, chunk in ordered]
     counts = [base.index.counts()[0] if found is None else found.documents for base, found in selected]
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"),
@@ -328,7 +328,7 @@ class Remaining:
         """Matches, and which are outside all ranked hits."""
         self._count = 0
         for base in matches:
-            known = [hit.document if by_document else hit.key[1] for hit in ranked if hit.key[0] == base.base]
+            known = [hit.document_key[1] if by_document else hit.key[1] for hit in ranked if hit.key[0] == base.base]
             if by_document:
                 documents = np.zeros(1 + int(base.documents.max(initial=0)), np.bool_)
                 documents[base.documents] = True
@@ -372,7 +372,7 @@ class Remaining:
             wanted = len(hits)
         hits = hits.best(min(wanted, len(hits)), retrieval.places_in(bases.indexes))
         rows = zip(hits.as_keys(), hits.documents.tolist(), (hits.values / self._most).tolist(), strict=True)
-        ordered = [Candidate(key, document, (), (), share) for key, document, share in rows]
+        ordered = [Candidate(key, (key[0], document), (), (), share) for key, document, share in rows]
         document_signals.weigh(plan, bases, ordered)
         ordered.sort(key=attrgetter("score"), reverse=True)
         return ordered, min(1.0, self._last / ordered[0].score) if ordered[0].score else 0.0
@@ -380,14 +380,14 @@ class Remaining:
     def _described(self, hit: Candidate, scale: float) -> Candidate:
         """Return a hit with its part, if by document with the document's other matches."""
         base = next(base for base, _ in self._left if base.base == hit.key[0])
-        rows = np.flatnonzero(base.documents == hit.document)
+        rows = np.flatnonzero(base.documents == hit.document_key[1])
         ids, values = base.columns.ids[base.positions[rows]], base.values[rows]
         at = int(np.flatnonzero(ids == hit.key[1])[0])
-        best = Candidate(hit.key, hit.document, (), hit.factors)
+        best = Candidate(hit.key, hit.document_key, (), hit.factors)
         best.add([SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale)], zeros=True)
         if self._by_document:
             order = [place for place in np.argsort(-values, kind="stable") if place != at]
-            best.more = [Candidate((base.base, int(ids[place])), hit.document) for place in order]
+            best.more = [Candidate((base.base, int(ids[place])), hit.document_key) for place in order]
         return best
 
 

@@ -154,13 +154,11 @@ class Candidate:
     """A chunk on its way to a hit: its score, and the parts and factors that make it."""
 
     key: Key
-    document: int
-    """Its id in the base."""
+    document_key: Key
     parts: tuple[SignalPart, ...] = ()
     factors: tuple[tuple[str, float], ...] = ()
     """Name and factor, applied to the sum of the parts."""
     score: float = 0.0
-    document_key: Key = field(init=False)
     evidence: Evidence | None = None
     spoken: bool = False
     replaces: Sequence[Key] = ()
@@ -169,9 +167,6 @@ class Candidate:
     """Other chunks of the same document, best first, if a hit is a document."""
     same: list[Candidate] = field(default_factory=list)
     """Best chunks of documents with the same text."""
-
-    def __post_init__(self) -> None:
-        self.document_key = self.key[0], self.document
 
     def add(self, parts: Iterable[SignalPart], *, zeros: bool = False) -> None:
         """Add parts to the score, those of zero only if they are to be shown."""

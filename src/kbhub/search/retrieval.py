@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -296,7 +296,15 @@ def fuse(
         known = (compared[at] == chunks) & (ranks["semantic"] == 0)
         values["semantic"] = np.where(known, similarities[at], values["semantic"])
     if fusion == "convex":
-        amounts = _convex(values, semantic_share(coverage))
+        share = falling(coverage, LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE)
+        both = len(values) == len(SIGNALS) and not any(map(np.all, map(np.isnan, values.values())))
+        shares, amounts = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(values, 1.0), {}
+        for signal, column in values.items():
+            factor = shares[signal] / (np.nanmax(column, initial=0.0) or 1.0)
+            amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(column))
+        if both:
+            # A chunk without a vector is scored as if its semantic value equalled its keyword value.
+            amounts["keyword"][np.isnan(values["semantic"])] /= shares["keyword"]
     else:
         weights = {"keyword": 1.0, "semantic": RRF_SEMANTIC}
         best = sum(weights[signal] for signal in ranks) / (RRF_K + 1)
@@ -306,43 +314,21 @@ def fuse(
     columns = [
         (signal, values[signal][order], amount[order], ranks[signal][order]) for signal, amount in amounts.items()
     ]
+    hits = []
     rows = zip(keys_of(chunks[order]), joined.documents[first][order].tolist(), total[order].tolist(), strict=True)
-    return [Candidate(key, document, _parts(columns, at), (), score) for at, (key, document, score) in enumerate(rows)]
+    for row, (key, document, score) in enumerate(rows):
+        parts = [
+            SignalPart(signal, float(own[row]), float(amount[row]), int(rank[row]) or None)
+            for signal, own, amount, rank in columns
+            if not isnan(own[row])
+        ]
+        hits.append(Candidate(key, (key[0], document), tuple(parts), (), score))
+    return hits
 
 
-def semantic_share(coverage: float) -> float:
-    """Return the share of the semantic signal for a coverage as in `fuse`."""
-    return _falling(coverage, LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE)
-
-
-def _falling(coverage: float, low: float, high: float, most: float, least: float) -> float:
+def falling(coverage: float, low: float, high: float, most: float, least: float) -> float:
     """Return a share that falls evenly from `most` at a low coverage to `least` at a high one."""
     return least + (most - least) * min(1.0, max(0.0, (high - coverage) / (high - low)))
-
-
-def _convex(values: Mapping[str, NDArray[np.float64]], share: float) -> dict[str, NDArray[np.float64]]:
-    """Return what each signal adds to each chunk."""
-    both = len(values) == len(SIGNALS) and not any(map(np.all, map(np.isnan, values.values())))
-    shares = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(values, 1.0)
-    amounts = {}
-    for signal, column in values.items():
-        factor = shares[signal] / (np.nanmax(column, initial=0.0) or 1.0)
-        amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(column))
-    if both:
-        # A chunk without a vector is scored as if its semantic value equalled its keyword value.
-        amounts["keyword"][np.isnan(values["semantic"])] /= shares["keyword"]
-    return amounts
-
-
-def _parts(columns: Sequence[tuple[str, Any, Any, Any]], at: int) -> tuple[SignalPart, ...]:
-    """Return what each signal with a value adds to one chunk; a column has its value, its amount and its rank."""
-    return tuple(
-        [
-            SignalPart(signal, float(values[at]), float(amounts[at]), int(ranks[at]) or None)
-            for signal, values, amounts, ranks in columns
-            if not isnan(values[at])
-        ]
-    )
 
 
 SECOND_LOOK = "second_look"
@@ -385,12 +371,8 @@ def _look_again(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         return
     if asked.any():  # zeros for a query in another language than the model's
         cosines = similarity(list(vectors.values()), quantise(asked))
-        mix(hits, dict(zip(vectors, cosines, strict=True)), share(plan.coverage))
-
-
-def share(coverage: float) -> float:
-    """Return the transformer's share in the scores of the candidates, for a coverage as in `fuse`."""
-    return _falling(coverage, FEW_WORDS, MANY_WORDS, MOST_SHARE, LEAST_SHARE)
+        share = falling(plan.coverage, FEW_WORDS, MANY_WORDS, MOST_SHARE, LEAST_SHARE)
+        mix(hits, dict(zip(vectors, cosines, strict=True)), share)
 
 
 def mix(hits: Sequence[Candidate], similarities: Mapping[Key, float], weight: float) -> None:

@@ -18,7 +18,15 @@ from kbhub.extensions.models.minilm import MiniLMEmbedder, installed_model, mini
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder, transformer
 from kbhub.search.plan import Candidate, SignalPart
-from kbhub.search.retrieval import SECOND_LOOK, mix, share
+from kbhub.search.retrieval import (
+    FEW_WORDS,
+    LEAST_SHARE,
+    MANY_WORDS,
+    MOST_SHARE,
+    SECOND_LOOK,
+    falling,
+    mix,
+)
 from kbhub.sync.background import Background, embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
 
@@ -54,7 +62,7 @@ def without_the_extra(monkeypatch):
 
 
 def chunk(number, *amounts, factor=1.0):
-    found = Candidate((0, number), number, factors=(("weight", factor),))
+    found = Candidate((0, number), (0, number), factors=(("weight", factor),))
     found.add([SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts)], zeros=True)
     return found
 
@@ -229,9 +237,8 @@ def test_the_parts_still_add_up_to_the_score_and_what_is_no_candidate_keeps_its_
         mix(fused, values, 0.4)
         assert [one.score for one in fused] == [0.8, 0.6]
 
-    assert [share(coverage) for coverage in (0.0, 0.25, 0.45, 0.65, 1.0)] == pytest.approx(
-        [0.75, 0.75, 0.425, 0.1, 0.1]
-    )
+    shares = [falling(coverage, FEW_WORDS, MANY_WORDS, MOST_SHARE, LEAST_SHARE) for coverage in (0.0, 0.45, 1.0)]
+    assert shares == pytest.approx([0.75, 0.425, 0.1])
 
 
 def ahead(environment, go_on=lambda: True, progress=None):

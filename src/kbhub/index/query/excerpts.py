@@ -6,7 +6,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
@@ -129,9 +129,17 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
     raw = text.encode("utf-8", "replace")
     all_tokens = [(start, end, words_apart(token)) for start, end, token in tokens(raw)]
     first, counted = 0, 0
-    for start, end in _wanted(raw, all_tokens, stems_wanted, apart):
-        first, counted = first + len(raw[counted:start].decode("utf-8", "replace")), start
-        matches.append((first, first + len(raw[start:end].decode("utf-8", "replace"))))
+    for at, (start, end, token) in enumerate(all_tokens):
+        ends = [end] if token in stems_wanted else []
+        if not ends and not raw[start + 1 : end].islower():  # a mixed-case word with a wanted part
+            parts = part_stems(raw[start:end].decode("utf-8", "replace"))
+            ends = [] if stems_wanted.isdisjoint(parts) else [end]
+        for sequence in () if ends else apart:  # an identifier written apart
+            if token == sequence[0] and tuple(stem for _, _, stem in all_tokens[at : at + len(sequence)]) == sequence:
+                ends.append(all_tokens[at + len(sequence) - 1][1])
+        for last in ends:
+            first, counted = first + len(raw[counted:start].decode("utf-8", "replace")), start
+            matches.append((first, first + len(raw[start:last].decode("utf-8", "replace"))))
     merged: list[tuple[int, int]] = []
     for start, end in sorted(matches):
         if merged and start <= merged[-1][1]:
@@ -214,21 +222,6 @@ def _densest(
                 if value > best[0]:
                     best = value, start, end
     return best
-
-
-def _wanted(
-    raw: bytes, every: list[tuple[int, int, str]], wanted: set[str], apart: set[tuple[str, ...]]
-) -> Iterator[tuple[int, int]]:
-    """Yield the spans of wanted tokens, of mixed-case words with a wanted part, and of identifiers written apart."""
-    for at, (start, end, token) in enumerate(every):
-        if token in wanted or not (
-            raw[start + 1 : end].islower() or wanted.isdisjoint(part_stems(raw[start:end].decode("utf-8", "replace")))
-        ):
-            yield start, end
-            continue
-        for sequence in apart:
-            if token == sequence[0] and tuple(stem for _, _, stem in every[at : at + len(sequence)]) == sequence:
-                yield start, every[at + len(sequence) - 1][1]
 
 
 def _worth(pieces: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
