@@ -43,8 +43,8 @@ def tokens_of(whole, text):
 
 def has_its_vector(quick, whole, text):
     """Whether a text has the vector that the whole model gives, or is left to it."""
-    vector = quick.embed(text)
-    return vector is None or np.array_equal(vector, whole.embed([text])[0])
+    vectors = quick.embed([text])
+    return vectors is None or np.array_equal(vectors, whole.embed([text]))
 
 
 def test_the_constants_are_those_of_the_model_and_the_list_of_pieces_is_that_of_the_tokenizer(whole):
@@ -92,7 +92,7 @@ def test_the_words_of_documents_have_their_vectors(quick, whole):
 
     assert len(short) > 400
     assert all(has_its_vector(quick, whole, line) for line in lines)
-    assert sum(quick.embed(line) is not None for line in short) > 0.8 * len(short)
+    assert sum(quick.embed([line]) is not None for line in short) > 0.8 * len(short)
 
 
 PRINTED = "".join(chr(code) for code in range(32, 127))
@@ -121,7 +121,7 @@ def test_an_installation_that_lost_a_file_is_slower_or_searches_by_words(tmp_pat
     folder = tmp_path / "model"
     shutil.copytree(PACKAGED_MODEL, folder)
     (folder / PIECES).unlink()
-    assert QueryVectors(folder).embed("roll back a release") is None
+    assert QueryVectors(folder).embed(["roll back a release"]) is None
 
     for damage in (b"{}", b"", None):
         file = folder / "model.safetensors"

@@ -11,8 +11,6 @@ from kbhub.index.query.parser import parse_query
 from kbhub.search import retrieval
 from kbhub.search.plan import Candidate
 from kbhub.search.retrieval import (
-    HIGH_COVERAGE,
-    LOW_COVERAGE,
     MOST_SEMANTIC_SHARE,
     SEMANTIC_SHARE,
     falling,
@@ -196,7 +194,7 @@ def test_factors_multiply_and_a_factor_of_one_is_not_told_and_meaning_decides_wh
 
     assert (one.factors, one.score) == ((("weight", 0.5),), 0.25)
 
-    limits = LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE
+    limits = retrieval.LOW_COVERAGE, retrieval.HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE
     shares = [falling(coverage / 100, *limits) for coverage in range(101)]
 
     assert shares == sorted(shares, reverse=True)

@@ -426,20 +426,18 @@ class QueryVectors:
         self._direction = lru_cache(WORDS_KEPT)(self._direction_of)
         self._tokens = lru_cache(WORDS_KEPT)(self._tokens_of)
 
-    def embed(self, text: str) -> NDArray[np.float32] | None:
-        """Return the vector of a text, or None if it needs the tokenizer; see `Embedder.embed_query`."""
-        if (plain := self.plain_tokens(text)) is None:
-            return None
-        tokens, words = self._lexicon.apart(np.array(plain, np.int64))
-        unknown = tokens == UNKNOWN_ID
-        informative = norms(self._matrix.take(tokens, 0)) > INFORMATIVE_NORM * MEDIAN_NORM
-        if not speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
-            return np.zeros(self.dimensions, np.float32)
-        return unit(self._rows(tokens[~unknown], words).sum(0))
-
-    def _rows(self, tokens: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the vectors of tokens of the tokenizer, and of those of the lexicon."""
-        return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        for text, vector in zip(texts, vectors, strict=True):
+            if (plain := self.plain_tokens(text)) is None:
+                return None
+            tokens, words = self._lexicon.apart(np.array(plain, np.int64))
+            rows, unknown = self._matrix.take(tokens, 0).astype(np.float32), tokens == UNKNOWN_ID
+            informative = norms(rows) > INFORMATIVE_NORM * MEDIAN_NORM
+            if speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
+                vector[:] = unit(np.concatenate([rows[~unknown], self._lexicon.vectors(words)]).sum(0))
+        return vectors
 
     def longest(self, text: str) -> float | None:
         """Return the length of the longest token vector of a text, relative to the median, or None if none is known."""
@@ -466,8 +464,9 @@ class QueryVectors:
         return unit(rows.sum(0)) if len(rows) else None
 
     def _known_rows(self, text: str) -> NDArray[np.float32]:
-        tokens = np.array(self.plain_tokens(text) or (), np.int64)
-        return self._rows(*self._lexicon.apart(tokens[tokens != UNKNOWN_ID]))
+        every = np.array(self.plain_tokens(text) or (), np.int64)
+        tokens, words = self._lexicon.apart(every[every != UNKNOWN_ID])
+        return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
 
     def plain_tokens(self, text: str) -> list[int] | None:
         """Return the token ids of ASCII and words of the lexicon, ignoring case, or None if it needs the tokenizer."""

@@ -265,16 +265,13 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                         newer = memories[key] = Candidate((number, chunk), key)
                         hits.append(newer)
                         waiting.append(newer)
-                if newer and (certain or _may_replace(older, newer, facts, facts_in(bases, [key])[key])):
+                if newer and not certain:  # similar: does it answer nearly as well, and is it the later word?
+                    new, changed = facts_in(bases, [key])[key], facts.updated or facts.created or 0.0
+                    aside = new.misleading or facts.rejected or new.rejected
+                    near = newer.score >= LEAST_DECLARED * older.score
+                    newer = newer if near and not aside and (new.created or 0.0) >= changed else None
+                if newer:
                     yield (older, newer), certain
-
-
-def _may_replace(older: Candidate, newer: Candidate, old: Facts, new: Facts) -> bool:
-    """Return whether a similar memory answers nearly as well, and the older one was not changed or confirmed since."""
-    if new.misleading or old.rejected or new.rejected:
-        return False
-    changed = old.updated or old.created or 0.0
-    return newer.score >= LEAST_DECLARED * older.score and (new.created or 0.0) >= changed
 
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:

@@ -136,11 +136,6 @@ def rarity(word: str) -> float:
     return UNKNOWN if length is None else max(COMMONEST, length)
 
 
-def share(some: Iterable[str], words: Iterable[str]) -> float:
-    """Return what share some of the words are, by rarity."""
-    return min(1.0, sum(map(rarity, some)) / (sum(map(rarity, dict.fromkeys(words))) or 1.0))
-
-
 def cohesion(words: Iterable[str]) -> float:
     """Return how related a query's words are, as then cosines mean less: 1 for a single one, 0 if all are unknown."""
     model = _model()

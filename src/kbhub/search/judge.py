@@ -8,8 +8,8 @@ from operator import itemgetter
 
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
-from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
-from kbhub.search.evidence import gap
+from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Term, fold
+from kbhub.search.evidence import cohesion, gap, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.types import Hit, SearchResult, Verdict
 from kbhub.values import struct
@@ -21,6 +21,9 @@ questions with an answer at most 5 in 100 get `none`, and of questions whose ans
 
 ABSENT_NAME = 0.79
 """Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere."""
+
+LEAST_DIGITS = 3
+"""Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
 
 ABSENT_WORDS, USUALLY_ABSENT = 1.0, 0.1
 """Log-odds that the share of a query's words that occur nowhere costs, and the share that costs nothing: that of
@@ -106,30 +109,40 @@ def confidence(
 
 def judge(
     hits: Sequence[Candidate],
+    plan: Plan,
     bases: OpenBases,
-    terms: int,
-    cohesion: float,
-    model: str | None,
-    absent: float,
-    literal: float,
+    sought: Sequence[Term],
+    unmatched: Sequence[str],
+    *,
+    embedded: bool,
 ) -> float:
-    """Return the probability that the bases answer a query with so many terms: that of the best of the examined hits.
+    """Return the probability that the bases answer a query: that of the best of the examined hits.
 
-    Without a model, the cosines are not calibrated. `literal` is the least if one chunk has all terms, as typed.
+    `sought` are the query's own terms, and `unmatched` its words that occur nowhere.
     """
+    texts = dict.fromkeys([term.text for term in plan.weighted])
+    # Other wordings are there to say with other words what the question's own do not find.
+    own = dict.fromkeys([term.text for term in plan.terms]) if not plan.others else ()
+    absent = min(1.0, sum(map(rarity, unmatched)) / (sum(map(rarity, own)) or 1.0)) if own else 0.0
+    model = (bases.hub.config().settings.embedder.model or PACKAGED) if embedded else None
     sizes, likely, best = [index.columns().chunks for index in bases.indexes], [], 0.0
+    related = cohesion(texts)
     for hit in hits[:EXAMINED]:
         if hit.evidence is not None:
+            # Without a model, the cosines are not calibrated.
             meant = [part.value for part in hit.parts if part.signal == "semantic"] if model else []
             similarity, size = meant[0] if meant else None, sizes[hit.key[0]]
-            values = hit.evidence, similarity, size, terms, cohesion, model, absent
+            values = hit.evidence, similarity, size, len(texts), related, model, absent
             likely.append((confidence(*values), values))
     for most, values in sorted(likely, key=itemgetter(0), reverse=True)[:COMPARED]:
         if most > best:
             best = max(best, confidence(*values, gap(values[0].missing, values[0].text)))
-    if terms and any(hit.evidence is not None and hit.evidence.literal for hit in hits):
-        return max(best, literal)  # a single name has low coverage values, and yet it occurs
-    return best
+    # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
+    is_literal = any(hit.evidence is not None and hit.evidence.literal for hit in hits)
+    if texts and is_literal and texts.keys() <= {term.text for term in sought}:
+        telling = all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts)
+        best = max(best, STRONG if telling else WEAK)
+    return min(best, ABSENT_NAME) if any(is_name(word) or word.isdecimal() for word in unmatched) else best
 
 
 def verdict(confidence: float) -> Verdict:

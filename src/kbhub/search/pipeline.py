@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAST_DIGITS = 3
-"""Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
-
 EXCERPT_CHARACTERS = 800
 """Length of a hit's excerpt; renderers of several hits shorten all but the first."""
 
@@ -144,18 +141,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
             hits.sort(key=attrgetter("score"), reverse=True)
 
     replaced, complete = {fix.typed for fix in fixes}, bases.complete
-    texts = dict.fromkeys([term.text for term in plan.weighted])
-    model = (bases.hub.config().settings.embedder.model or judge.PACKAGED) if vector is not None else None
-    # Each searched term is one of the query's own, not a substitute.
-    literal = judge.WEAK if texts.keys() <= {term.text for term in sought} else 0.0
-    if literal and all(evidence.is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts):
-        literal = judge.STRONG
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
-    # Other wordings are there to say with other words what the question's own do not find.
-    absent = 0.0 if plan.others else evidence.share(unmatched, [term.text for term in plan.terms])
-    trust = judge.judge(hits, bases, len(texts), evidence.cohesion(texts), model, absent, literal)
-    if any(evidence.is_name(word) or word.isdecimal() for word in unmatched):
-        trust = min(trust, judge.ABSENT_NAME)
+    trust = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
     kept = hits
     if query.min_signals > 1:
@@ -169,7 +156,10 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
 
     mode: Mode = "hybrid" if plan.both else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: ranked %d, hits %d, confidence %.2f", mode, len(hits), total, trust)
-    ends = _ends(plan, words, near, mode)
+    ends = judge.ENDS_WITH_NEAREST if mode == "semantic" and not near.complete else ""
+    if query.min_signals > 1 and plan.both:
+        every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking)
+        ends = "" if every else judge.ENDS_WITH_BOTH
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"),
         mode=mode,
@@ -247,14 +237,6 @@ def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
     if parse_query(plan.text).terms:  # a query without words has a note of its own
         bases.notes.append("Keyword search only: the embedding model knows too few of the words of this query.")
     return None
-
-
-def _ends(plan: Plan, words: retrieval.KeywordRanking, near: retrieval.SemanticRanking, mode: Mode) -> str:
-    """Return a note on where an incomplete list ends; empty if it is complete."""
-    if plan.query.min_signals > 1 and plan.both:
-        every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking)
-        return "" if every else judge.ENDS_WITH_BOTH
-    return judge.ENDS_WITH_NEAREST if mode == "semantic" and not near.complete else ""
 
 
 def _listing(plan: Plan, bases: OpenBases) -> SearchResult:

@@ -18,15 +18,7 @@ from kbhub.extensions.models.minilm import MiniLMEmbedder, installed_model, mini
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder, transformer
 from kbhub.search.plan import Candidate, SignalPart
-from kbhub.search.retrieval import (
-    FEW_WORDS,
-    LEAST_SHARE,
-    MANY_WORDS,
-    MOST_SHARE,
-    SECOND_LOOK,
-    falling,
-    mix,
-)
+from kbhub.search.retrieval import FEW_WORDS, LEAST_SHARE, MANY_WORDS, MOST_SHARE, SECOND_LOOK, falling, mix
 from kbhub.sync.background import Background, embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
 

@@ -293,16 +293,6 @@ def read_filter(key: str, values: str, *, excluded: bool = False) -> Filter | No
     return Filter(name, tuple(non_empty), excluded)
 
 
-def joined(filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    """Drop duplicates, and merge filters on single-value keys."""
-    kept: dict[object, Filter] = {}
-    for one in filters:
-        key = one.key if one.key in SINGLE and not one.excluded else one
-        values = kept.get(key, one).values + one.values
-        kept[key] = replace(one, values=tuple(dict.fromkeys(values)))
-    return tuple(kept.values())
-
-
 def number_of(text: str) -> float | None:
     """Return a value as a number, or None if it is not one."""
     return float(text) if len(text) <= MOST_DIGITS and _NUMBER.fullmatch(text.casefold()) else None
@@ -510,12 +500,17 @@ def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
     if found.excluded and not (found.terms or found.fallback or found.filters):
         found.include_excluded()
     terms = tuple((found.terms or found.fallback).values())
+    filters: dict[object, Filter] = {}
+    for one in found.filters:
+        key = one.key if one.key in SINGLE and not one.excluded else one
+        values = filters.get(key, one).values + one.values
+        filters[key] = replace(one, values=tuple(dict.fromkeys(values)))
     return ParsedQuery(
         terms[:MAX_TERMS],
         max(0, len(terms) - MAX_TERMS),
         unread,
         tuple(found.excluded.values())[:MAX_TERMS],
-        joined(found.filters),
+        tuple(filters.values()),
         frozenset(found.keys),
         " ".join(found.text),
     )
