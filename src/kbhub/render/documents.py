@@ -46,7 +46,6 @@ HEADINGS: dict[EdgeKind, str] = {
 }
 
 _NARROWER = "pass a single one of `checks` or `bases` to see more, or fix what is shown"
-"""How a model gets the findings that do not fit."""
 
 _AUDIT_FIELDS = (
     *("severity", "check", "ref", "line", "message", "remedy", "docid", "base", "path", "others", "before", "after"),

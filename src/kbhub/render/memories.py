@@ -55,7 +55,6 @@ _DONE = {
     "confirmed": "Confirmed",
     "doubted": "Marked as misleading",
 }
-"""Outcome of `remember` → words for it."""
 
 
 def gaps_report(found: Gaps) -> Report:

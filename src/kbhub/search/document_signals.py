@@ -297,7 +297,6 @@ class Facts:
     commit: str = ""
     session: str = ""
     origin: str = ""
-    """Its origin in words: where it was learned or imported from."""
     about: tuple[str, ...] = ()
     about_hash: Mapping[str, str] | None = None
     supersedes: tuple[str, ...] = ()

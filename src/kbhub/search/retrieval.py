@@ -74,11 +74,9 @@ class KeywordRanking:
     terms: tuple[WeightedTerm, ...]
     """In query order; a phrase that occurs nowhere is replaced by its words."""
     missing: tuple[Term, ...] = ()
-    """Terms that occur in no base."""
     unmatched: tuple[str, ...] = ()
     """These as typed, and names that occur in no base as typed, although some of their words do."""
     matches: tuple[Matches, ...] = ()
-    """All matches per base."""
     coverage: float = 1.0
     """Largest share of the query's terms, by weight, that a single chunk has; pairs of Han or Kana count twice."""
 

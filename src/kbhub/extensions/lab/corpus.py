@@ -212,7 +212,6 @@ class EvalPlan:
     mode: EvalMode
     without: tuple[str, ...] = ()
     parts: int = 1
-    """Number of bases into which the corpus is split."""
     wordings: bool = False
     passage: bool = False
 
@@ -238,7 +237,6 @@ class QueryResult:
     """Score of the first hit, 0 if there is none."""
     verdict: str | None = None
     fell_back: bool = False
-    """Whether only a part of the mode could run."""
 
 
 def ask(

@@ -271,6 +271,13 @@ class _Measurement:
                 unanswerable_shares=_shares(others),
             )
             verdicts.append(told)
+        earlier = None
+        if file := self._earlier_file(plan):
+            rankings = report.read_run(file)
+            if not any(query.id in rankings for query in self.queries):
+                raise DatasetError(file, f"has none of the queries of {self.dataset.name}")
+            values = self._values([rankings.get(query.id, ()) for query in self.queries])
+            earlier = _comparison(str(file), run.values, values)
         return report.RunFigures(
             name=plan.name,
             mode=plan.mode,
@@ -280,19 +287,9 @@ class _Measurement:
             strata={name: _means(run, strata == name) for name in dict.fromkeys(strata.tolist()) if name},
             fell_back=sum(answer.fell_back for answer in run.answers),
             comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
-            earlier=self._earlier(run),
+            earlier=earlier,
             verdicts=tuple(verdicts),
         )
-
-    def _earlier(self, run: _Measured) -> report.Comparison | None:
-        file = self._earlier_file(run.plan)
-        if file is None:
-            return None
-        rankings = report.read_run(file)
-        if not any(query.id in rankings for query in self.queries):
-            raise DatasetError(file, f"has none of the queries of {self.dataset.name}")
-        values = self._values([rankings.get(query.id, ()) for query in self.queries])
-        return _comparison(str(file), run.values, values)
 
     def check_files(self, plans: Sequence[EvalPlan]) -> None:
         """Raise `DatasetError` before measuring if a run file cannot be read or the folder for one does not exist."""

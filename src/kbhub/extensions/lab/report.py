@@ -123,7 +123,6 @@ EVIDENCE_HEADS = {"recall_any5": "any@5", "recall_any10": "any@10", "recall_all5
 """The same for metrics that differ from recall where a query has several relevant documents."""
 
 SIGNIFICANT = 0.05
-"""p-value below which a difference is marked with a star."""
 
 FELL_BACK = "only part of this mode could run for {} of the queries, which have no vector."
 _TIMES = ("empty", "p50 ms", "p95 ms")

@@ -99,7 +99,10 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
             document = parse_document(path, data)
             titles[path] = document.title
             for other in _named(path, document, text):
-                if other not in seen and _may_go(filters, other):
+                place = filters.root / other
+                # A link could lead to a file that is hidden or ignored.
+                is_own = other not in seen and place.is_file() and os.path.realpath(place) == str(place)
+                if is_own and filters.target_reason(other) is None:
                     paths.append(other)
                 seen.add(other)
             if new and (page := _as_page(path, data)) != data:
@@ -122,12 +125,6 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
         refused=tuple(refused),
         faults=count,
     )
-
-
-def _may_go(filters: Filters, path: str) -> bool:
-    """Return whether a path is a file that is not hidden, not ignored, and no link: it could lead to one that is."""
-    place = filters.root / path
-    return place.is_file() and os.path.realpath(place) == str(place) and filters.target_reason(path) is None
 
 
 def _named(path: str, document: Document, text: str) -> Iterator[str]:

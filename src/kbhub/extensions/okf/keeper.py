@@ -44,7 +44,6 @@ KEYS = ("refs", "sources", "sources.resource")
 """Keys of pages that rest on something."""
 
 VERIFIED = ("verified", "verified_on", "last_verified")
-"""Keys that say when a page was verified."""
 
 MOST_CLAIMS = 20_000
 

@@ -228,7 +228,6 @@ def CHECK(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa: N802 -
 
 
 GENERIC = "Reference"
-"""The type of a page that was given none."""
 
 _VERBS = {"created": ("Creation", "Added"), "deleted": ("Deletion", "Removed")}
 _BULLET = re.compile(r"[ \t]*([-*+])[ \t]+\[", re.MULTILINE)
