@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document, section
-from kbhub.documents.walk import read_contained, scan
+from kbhub.documents.walk import Traversal, read_contained
 from kbhub.errors import (
     BaseUnavailable,
     EmbedderError,
@@ -133,7 +133,7 @@ def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     if shelf.files:
         return set(times), set(times)
     base = shelf.base.model_copy(update={"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {})
-    files = scan(base, hub.limits()).files
+    files = Traversal(base, hub.limits()).run().files
     return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
 

@@ -101,21 +101,13 @@ def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
     return records
 
 
-def is_memory_graph(text: str) -> bool:
-    """Return whether a text is the file of an MCP memory server, or the output of its `read_graph`."""
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    value = _json(first)
-    if isinstance(value, dict) and value.get("type") in _GRAPH_TYPES:
-        return True
-    whole = _json(text) if '"entities"' in text else None
-    return isinstance(whole, dict) and isinstance(whole.get("entities"), list)
-
-
-def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
-    """Read the file of an MCP memory server, adding unreadable lines to `problems`."""
+def memory_graph(text: str, problems: list[Problem]) -> list[Record] | None:
+    """Read the file of an MCP memory server, adding unreadable lines to `problems`; None if it is no such file."""
     entities: dict[str, dict[str, Any]] = {}
     relations: dict[str, list[str]] = {}
-    for number, item in _items(text):
+    if (items := _items(text)) is None:
+        return None
+    for number, item in items:
         name = item.get("name") if isinstance(item, dict) and item.get("type") == "entity" else None
         ends = (item.get("from"), item.get("to")) if isinstance(item, dict) and item.get("type") == "relation" else ()
         if isinstance(name, str) and name.strip():
@@ -132,8 +124,9 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
     return [_entity(name, entities.get(name, {}), relations.get(name, [])) for name in names]
 
 
-def _items(text: str) -> list[tuple[int, Any]]:
-    whole = _json(text)
+def _items(text: str) -> list[tuple[int, Any]] | None:
+    """Return what is in the lines of a server's file, or in the output of its `read_graph`; None if it is neither."""
+    whole = _json(text) if '"entities"' in text else None
     if isinstance(whole, dict) and isinstance(whole.get("entities"), list):
         relations = whole.get("relations")
         items = [("entity", entity) for entity in whole["entities"]]
@@ -142,7 +135,11 @@ def _items(text: str) -> list[tuple[int, Any]]:
             (number, {"type": kind, **item} if isinstance(item, dict) else item)
             for number, (kind, item) in enumerate(items, 1)
         ]
-    return [(number, _json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    first = _json(lines[0][1]) if lines else None
+    if not isinstance(first, dict) or first.get("type") not in _GRAPH_TYPES:
+        return None
+    return [(number, _json(line)) for number, line in lines]
 
 
 def _entity(name: str, entity: dict[str, Any], relations: list[str]) -> Record:
@@ -252,8 +249,8 @@ def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-mem
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"{source} is not UTF-8 (byte {error.start}). Convert it first.") from error
-    if is_memory_graph(text):
-        return "mcp-memory", memory_graph(text, problems), problems
+    if (graph := memory_graph(text, problems)) is not None:
+        return "mcp-memory", graph, problems
     try:
         return "kbhub", Incoming.model_validate_json(text).memories, problems
     except ValidationError as error:

@@ -92,11 +92,6 @@ class Table:
     rows: list[list[Cell]] = field(default_factory=list)
     cell: Cell | None = None
 
-    def arranges(self) -> bool:
-        """Return whether it only arranges things, so that its cells are read one after the other."""
-        cells = [cell for row in self.rows for cell in row]
-        return self.layout or len(cells) == 1 or any(cell.blocks for cell in cells)
-
     def lines(self, room: int) -> tuple[list[str], int]:
         """Return the lines of the table, if it has text, and the characters of `room` left for repeated cells."""
         grid: list[list[str]] = []
@@ -415,8 +410,10 @@ class _Page(HTMLParser):
         outer = self.tables[-1].cell if self.tables else None
         if table.caption:
             self.writer.block(table.caption)
-        if table.arranges():
-            for cell in (cell for row in table.rows for cell in row if cell.lines):
+        cells = [cell for row in table.rows for cell in row]
+        if table.layout or len(cells) == 1 or any(cell.blocks for cell in cells):
+            # It only arranges things: its cells are read one after the other.
+            for cell in (one for one in cells if one.lines):
                 self.writer.block(cell.lines)
                 if outer is not None:
                     outer.blocks |= cell.blocks

@@ -317,18 +317,14 @@ class Inline:
             return
         shown = self._marked(mark, core)
         before = text[: len(text) - len(text.lstrip())]
-        if shown and mark.kind == shown[: len(mark.kind)] and not before and self._ends_with(mark):
+        tail = self._pieces[mark.start - 1][-4:] if mark.start and mark.kind in ("*", "**") else ""
+        stars = len(tail) - len(tail.rstrip("*"))
+        # If the same emphasis ends just before, the two are one.
+        follows = stars == len(mark.kind) < len(tail) and not tail[-stars - 1].isspace()
+        if follows and shown and mark.kind == shown[: len(mark.kind)] and not before:
             self._pieces[mark.start - 1] = self._pieces[mark.start - 1][: -len(mark.kind)]
             shown = shown[len(mark.kind) :]
         self._pieces[mark.start :] = [before + shown + text[len(text.rstrip()) :]]
-
-    def _ends_with(self, mark: _Mark) -> bool:
-        """Whether the same emphasis ends just before, so that the two can be one."""
-        if mark.kind not in ("*", "**") or not mark.start:
-            return False
-        tail = self._pieces[mark.start - 1][-4:]
-        stars = len(tail) - len(tail.rstrip("*"))
-        return stars == len(mark.kind) < len(tail) and not tail[-stars - 1].isspace()
 
     def _marked(self, mark: _Mark, core: str) -> str:
         if mark.kind == "a":

@@ -247,7 +247,17 @@ class _Html:
         """Text boxes of the paragraph being written, which follow it."""
         for tree in (*styles, content):
             for element in tree.iter():
-                self._declare(element)
+                name = local_name(element)
+                style = _attribute(element, "name") if name in ("style", "list-style") else ""
+                if name == "style":
+                    self._parents[style] = _attribute(element, "parent-style-name")
+                    marks = {key.rpartition("}")[2]: value for part in element for key, value in part.attrib.items()}
+                    tags = (("strong", marks.get("font-weight") == "bold"), ("em", marks.get("font-style") == "italic"))
+                    if _attribute(element, "family") == "text" and any(on for _, on in tags):
+                        self._inline[style] = tuple(tag for tag, on in tags if on)
+                elif name == "list-style":
+                    levels = (level for level in element if local_name(level) == "list-level-style-number")
+                    self._numbered |= {(style, _attribute(level, "level")) for level in levels}
 
     def text(self) -> str:
         """Return the HTML: the body, footnotes and endnotes, and comments."""
@@ -255,23 +265,6 @@ class _Html:
         notes = f"<ol>{''.join(f'<li>{note}</li>' for note in self._notes)}</ol>" if self._notes else ""
         comments = "".join(f"<li>{comment}</li>" for comment in self._comments)
         return body + notes + (f"<p>Comments:</p><ul>{comments}</ul>" if comments else "")
-
-    def _declare(self, element: Element) -> None:
-        name = local_name(element)
-        if name == "style":
-            style = _attribute(element, "name")
-            self._parents[style] = _attribute(element, "parent-style-name")
-            marks = {key.rpartition("}")[2]: value for part in element for key, value in part.attrib.items()}
-            tags = (("strong", marks.get("font-weight") == "bold"), ("em", marks.get("font-style") == "italic"))
-            if _attribute(element, "family") == "text" and any(on for _, on in tags):
-                self._inline[style] = tuple(tag for tag, on in tags if on)
-        elif name == "list-style":
-            style = _attribute(element, "name")
-            self._numbered |= {
-                (style, _attribute(level, "level"))
-                for level in element
-                if local_name(level) == "list-level-style-number"
-            }
 
     def _block(self, element: Element, lists: tuple[str, int] = ("", 0)) -> str:
         """Return the blocks in an element; `lists` is the style and depth of the list around it."""

@@ -121,7 +121,13 @@ def read_pdf(path: str, data: bytes) -> Document:
         if not parts and not problems:
             scanned = "a scan can be searched after OCR (for example by ocrmypdf)"
             problems = [f"None of its {count} pages has text; {scanned}."]
-        title, values = _metadata(reader)
+        title, values = "", dict[str, Any]()
+        with suppress(Exception):  # broken metadata can raise anything, and counts as none
+            if (metadata := reader.metadata) is not None:
+                title, author = _plain(metadata.title), _plain(metadata.author)
+                values |= {"author": author} if author else {}
+                if day := metadata.modification_date or metadata.creation_date:
+                    values["date"] = day.date().isoformat()
         values["pages"] = count
         return document_of_parts(path, title or PurePosixPath(path).stem, parts, values, problems=problems)
 
@@ -153,18 +159,6 @@ def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         problems.append(f"Pages that cannot be read are left out: {', '.join(map(str, bad[:5]))}{more}.")
     return parts, problems
-
-
-def _metadata(reader: PdfReader) -> tuple[str, dict[str, Any]]:
-    """Title, author and date of the file, as far as they can be read."""
-    title, values = "", {}
-    with suppress(Exception):  # broken metadata can raise anything, and counts as none
-        if (metadata := reader.metadata) is not None:
-            title, author = _plain(metadata.title), _plain(metadata.author)
-            values = {"author": author} if author else {}
-            if day := metadata.modification_date or metadata.creation_date:
-                values["date"] = day.date().isoformat()
-    return title, values
 
 
 def _chapters(reader: PdfReader) -> dict[int, tuple[tuple[int, str], ...]]:
