@@ -71,9 +71,10 @@ def ids_of(words: str) -> Iterator[str]:
         yield base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
 
 
-def filed(shelf: MemoryFolder, words: str) -> MemoryFile | None:
-    """Return the memory of a folder with a wording under one of its ids, or None; needs no index."""
-    return next((one for one in with_ids(shelf, set(ids_of(words))) if one.wording == words), None)
+def filed(shelves: Iterable[MemoryFolder], words: str) -> MemoryFile | None:
+    """Return the memory of some folders with a wording under one of its ids, or None; needs no index."""
+    ids = set(ids_of(words))
+    return next((one for shelf in shelves for one in with_ids(shelf, ids) if one.wording == words), None)
 
 
 def remember(
@@ -159,7 +160,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
     rejected = bool(wanted["status"])
     words = wording(text, rejected=rejected)
-    if same := filed(shelf, words):
+    if same := filed(shelves, words):
         return strengthen(hub, same, wanted, older)
     now, git = timestamp(hub.options.clock()), hub.discovery().workspace.git_root
     fields = {
@@ -180,8 +181,6 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
             one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT and not one.facts.rejected
         )
     for other in shelves:
-        if same := filed(other, words):
-            return strengthen(hub, same, wanted, older)
         indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, catalog.unindexed(hub, other)):
             if memory.wording == words:
@@ -232,7 +231,7 @@ def _store(
     shelf = shelves[0]
     # The lock of all folders, since no two may give the same id.
     with locked(hub.data, "folders"), locked(hub.data, shelf.place):
-        if same := next(filter(None, (filed(other, words) for other in shelves)), None):
+        if same := filed(shelves, words):
             return same, False
         taken = taken_ids(hub.data, catalog.active_shelves(hub))
         for name in ids_of(words):

@@ -287,7 +287,7 @@ def _placed(hub: Hub, shelf: MemoryFolder, memory: MemoryFile, taken: set[str]) 
     """Write a memory, with a new id if its own is taken or it has none; return that, and the path, empty if known."""
     words, own = memory.wording, [memory.facts.id] if memory.path else []
     with locked(hub.data, shelf.place):
-        for existing in (*with_ids(shelf, own), filed(shelf, words)):
+        for existing in (*with_ids(shelf, own), filed([shelf], words)):
             if existing and existing.wording == words:
                 return existing.facts.id, ""
         for name in chain(own, ids_of(words)):

@@ -328,7 +328,7 @@ class Announcer:
             tools, bases = offered(self._hub), self._hub.discovery().bases
         except KbhubError:  # every answer reports it; the lists stay as they were
             return None
-        return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
+        return tools, [base.model_copy(update={"weight": 1.0, "writable": False}) for base in bases]
 
     def _state(self, base: Base, before: State) -> State:
         index = self._hub.index(base)
