@@ -279,27 +279,29 @@ def sign(before: Signatures | None, ids: NDArray[np.int64], read: Read) -> Signa
 
     `read` returns (id, int8 vector) of those chunks that have one; a chunk's vector never changes.
     """
+    signed, new = np.zeros(len(ids), np.bool_), list[tuple[int, bytes]]()
     if before is not None:
-        known_size = len(before.signed)
-        signed = np.zeros(len(ids), np.bool_)
-        signed[:known_size] = before.signed
+        signed[: len(before.signed)] = before.signed
         new = read(ids[~signed])
-        if not new and known_size == len(ids):
+        if not new and len(before.signed) == len(ids):
             return before
-        if int(before.signed.sum()) + len(new) <= (1 + DRIFT) * before.meant:
-            bits = enlarged(before.bits, len(ids))
-            _fill(bits, signed, ids, new, before.mean)
-            return Signatures(bits, signed, before.mean, before.meant)
-    step = max(1, len(ids) // MEANT)
-    some = [blob for _, blob in read(ids[::step].copy()) or read(ids)]
-    total = np.zeros(len(some[0]) if some else 1, np.float64)
-    for start in range(0, len(some), BLOCK):
-        total += _unit(some[start : start + BLOCK]).sum(axis=0, dtype=np.float64)
-    mean = (total / max(len(some), 1)).astype(np.float32)
-    bits, signed = np.zeros((_words(len(mean)), len(ids)), np.uint64), np.zeros(len(ids), np.bool_)
-    for start in range(0, len(ids), BLOCK):
-        _fill(bits, signed, ids, read(ids[start : start + BLOCK]), mean)
-    return Signatures(bits, signed, mean, int(signed.sum()))
+    if before is not None and int(before.signed.sum()) + len(new) <= (1 + DRIFT) * before.meant:
+        bits, mean, parts = enlarged(before.bits, len(ids)), before.mean, iter([new])
+    else:
+        before = None
+        step = max(1, len(ids) // MEANT)
+        some = [blob for _, blob in read(ids[::step].copy()) or read(ids)]
+        total = np.zeros(len(some[0]) if some else 1, np.float64)
+        for start in range(0, len(some), BLOCK):
+            total += _unit(some[start : start + BLOCK]).sum(axis=0, dtype=np.float64)
+        mean = (total / max(len(some), 1)).astype(np.float32)
+        bits, signed = np.zeros((-(-2 * len(mean) // 64), len(ids)), np.uint64), np.zeros(len(ids), np.bool_)
+        parts = (read(ids[start : start + BLOCK]) for start in range(0, len(ids), BLOCK))
+    for vectors in filter(None, parts):
+        positions = np.searchsorted(ids, np.array([chunk for chunk, _ in vectors], np.int64))
+        bits[:, positions] = bits_of([blob for _, blob in vectors], mean)
+        signed[positions] = True
+    return Signatures(bits, signed, mean, before.meant if before else int(signed.sum()))
 
 
 def roomy(words: int, size: int) -> NDArray[np.uint64]:
@@ -315,20 +317,6 @@ def enlarged(bits: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
     more = roomy(len(bits), size)
     more[:, : bits.shape[1]] = bits
     return more
-
-
-def _fill(
-    bits: NDArray[np.uint64],
-    signed: NDArray[np.bool_],
-    ids: NDArray[np.int64],
-    vectors: Sequence[tuple[int, bytes]],
-    mean: NDArray[np.float32],
-) -> None:
-    if not vectors:
-        return
-    positions = np.searchsorted(ids, np.array([chunk for chunk, _ in vectors], np.int64))
-    bits[:, positions] = bits_of([blob for _, blob in vectors], mean)
-    signed[positions] = True
 
 
 def _at(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -362,8 +350,6 @@ def _largest(values: NDArray[np.float32], wanted: int) -> np.float32:
 
 def bits_of(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uint64]:
     """Return the signatures of int8 vectors, shape (words, vectors), given the mean of all vectors of the base."""
-    if not blobs:
-        return np.zeros((_words(len(mean)), 0), np.uint64)
     parts = [_bits(_unit(blobs[start : start + BLOCK]), mean) for start in range(0, len(blobs), BLOCK)]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
@@ -379,13 +365,9 @@ def _bits(vectors: NDArray[np.float32], mean: NDArray[np.float32]) -> NDArray[np
     centred = vectors - mean
     signs = np.concatenate([centred > 0, centred @ _rotation(len(mean)) > 0], axis=1)
     packed = np.packbits(signs, axis=1)
-    padded = np.zeros((len(vectors), 8 * _words(len(mean))), np.uint8)
+    padded = np.zeros((len(vectors), 8 * -(-packed.shape[1] // 8)), np.uint8)
     padded[:, : packed.shape[1]] = packed
     return padded.view(np.uint64).T
-
-
-def _words(dimensions: int) -> int:
-    return -(-2 * dimensions // 64)
 
 
 @lru_cache(maxsize=2)
