@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from kbhub.documents.filters import parse_rules
-from kbhub.documents.walk import open_contained
+from kbhub.documents.walk import excluded_by, open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
 from kbhub.hub import Hub
 from kbhub.index import references
@@ -20,7 +20,7 @@ from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
 from kbhub.reading.links import folded
 from kbhub.reading.lists import typed_into
-from kbhub.sync.document_access import Opened, Opener
+from kbhub.sync.document_access import Opened, has_document, open_document
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
@@ -110,7 +110,7 @@ class Resolver:
 
     def __init__(self, hub: Hub) -> None:
         self.bases = hub.select()
-        self._hub, self._opener = hub, Opener(hub.limits(), hub.index)
+        self._hub = hub
         self._names: dict[str, dict[str, list[ResolvedDocument]]] = {}
         self._opened: list[tuple[Base, Index]] = []
         self._unreadable: dict[str, str] = {}
@@ -182,7 +182,7 @@ class Resolver:
     def open(self, place: ResolvedDocument, ref: str) -> Opened:
         """Open a document, as it is now; raise `PathNotContained` or, with its ref, `DocumentNotFound` if it cannot."""
         try:
-            return self._opener.open(place.base, place.path, self._index(place.base))
+            return open_document(self._hub, place.base, place.path, self._index(place.base))
         except OSError as error:
             raise DocumentNotFound(ref, f"its file cannot be read ({error.strerror})") from error
 
@@ -211,7 +211,7 @@ class Resolver:
         near = [
             near
             for near in closest(target, refs, names)
-            if near in refs and near not in (ref, target) and self._opener.has(*refs[near])
+            if near in refs and near not in (ref, target) and has_document(self._hub, *refs[near])
         ]
         if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
             near.insert(0, f"#{target.lower()}")
@@ -276,7 +276,7 @@ class Resolver:
         """Find a document in a base by its path, with or without extension, indexed or not yet."""
         for name in _forms(base, path):
             with suppress(PathNotContained):
-                if self._opener.has(base, name):
+                if has_document(self._hub, base, name):
                     return [ResolvedDocument(base, name, references.document_id(base, name))]
         return []
 
@@ -341,7 +341,7 @@ class Resolver:
                     continue
             except (OSError, PathNotContained, ValueError):
                 continue
-            if rule := self._opener.excluded_by(base, name):
+            if rule := excluded_by(base, name, self._hub.limits()):
                 return rule
         return None
 

@@ -25,7 +25,7 @@ from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
 from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
-from kbhub.sync.document_access import Opener
+from kbhub.sync.document_access import has_document, open_document
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
@@ -86,12 +86,11 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     if address is None:
         raise DocumentNotFound(uri, "documents have addresses such as kbhub://project/path.md")
     base = next(iter(hub.select((address[0],))))
-    opener = Opener(hub.limits(), hub.index)
     # File systems differ in how they encode accents.
     forms = (address[1], unicodedata.normalize("NFC", address[1]), unicodedata.normalize("NFD", address[1]))
     for path in dict.fromkeys(forms):
-        if opener.has(base, path):
-            text = _text(hub, opener, base, path, uri)
+        if has_document(hub, base, path):
+            text = _text(hub, base, path, uri)
             catalog.count_refs(hub, (ref_of(base, path, hub.select()),))
             return text, media_type(base, path)
     raise DocumentNotFound(uri, f"the base {base.id!r} has no document at that path")
@@ -131,20 +130,20 @@ def complete_tag(hub: Hub, start: str) -> list[str]:
     return [tag for tag in ordered if tag.casefold().startswith(wanted)]
 
 
-def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
+def _text(hub: Hub, base: Base, path: str, uri: str) -> str:
     try:
         if not is_converted(kind_of(base, path)):
             try:
                 with walk.open_contained(base, path) as file:
-                    return markdown.decode(file.read(opener.limits.file_bytes + 1))[0]
+                    return markdown.decode(file.read(hub.limits().file_bytes + 1))[0]
             except FileNotFoundError:
                 pass  # a kept text of a deleted file
         index = hub.index(base)
         try:
             with index.snapshot():
-                lines = opener.open(base, path, index).document.lines
+                lines = open_document(hub, base, path, index).document.lines
         except IndexUnavailable:
-            lines = opener.open(base, path).document.lines
+            lines = open_document(hub, base, path).document.lines
         return "".join(f"{line}\n" for line in lines)
     except OSError as error:
         raise DocumentNotFound(uri, f"its file cannot be read ({error.strerror})") from error
