@@ -134,7 +134,7 @@ def test_nothing_that_is_kept_here_acts_on_a_terminal(environment, kbhub, stream
         assert not acts.search(bare), (arguments, term)
         assert "␛" in bare
     for command in ("search deploy", "ask how to deploy now", "dev log show", "memories", "recall cats", "forget --all",
-                    "doc rename a b", "doc delete", "doc restore --list"):  # fmt: skip
+                    "audit", "doc rename a b", "doc delete", "doc restore --list"):  # fmt: skip
         done = kbhub(*command.split(), *([name] if command == "doc delete" else []))
         assert not acts.search(done.out + done.err), command
 
