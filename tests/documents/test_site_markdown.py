@@ -21,6 +21,7 @@ UNSEEN = [
     ('!!! note inline "Mind this"\n\n    It hurts.', "Mind this\n\nIt hurts."),
     ('=== "Linux"\n\n    apt', "Linux\n\napt"),
     ("```mermaid\ngraph TD\n```\n\nText.", "\n\n\n\nText."),
+    ("```rust\n{{#rustdoc_include ../listings/main.rs:here}}\n```\n{{#include a.md}}\n\nText.", "\n\n\n\n\nText."),
     ("See [the guide][g] and [g].\n\n[g]: guide.md\n[long]:\n  guide.md", "See the guide and g.\n\n\n\n"),
     ("![[diagram.png]]", ""),
     ('{{% alert title="Mind" %}}\nIt {{< param v >}} hurts.\n{{% /alert %}}', "Mind\nIt  hurts.\n"),
@@ -55,6 +56,7 @@ def test_a_link_that_the_build_of_a_site_computes_leads_to_the_page_that_it_name
 @pytest.mark.parametrize(
     "text",
     [
+        "```hbs\n{{#let x}}\n```\n```rust\n{{#include a.rs}}\nrun();\n```",
         "```md\n:::tip\n<Foo />\n[g]: guide.md\n```",
         "Write `<Foo />`, `{#id}` and Vec<String>; then {{#if x}}, {#if x}, a[i][j] and [^1].",
         "- [ ] Ask [her] about [it](it.md), [[Notes]] and the import of 'goods'.",

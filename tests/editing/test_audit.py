@@ -142,11 +142,11 @@ def test_headings_are_found_as_programs_write_their_anchors(audited):
     headings = [
         *("## Rolling back, twice!", "## The `init()` call", "## See [docs](b.md)", "## Über uns", "## 1. Intro"),
         *("## Fixed {#custom}", '<a id="here"></a>', "<h2>In HTML</h2>", "## Twice", "## Twice", "A block. ^abc1"),
-        *("## Top part", "### Inner", "Setext\n------", "text"),
+        *("## Top part", "### Inner", "Setext\n------", "> ### Why *quoted*?", "text"),
     ]
     anchors = [
         *("rolling-back-twice", "the-init-call", "see-docs", "über-uns", "intro", "custom", "here", "in-html"),
-        *("twice-1", "^abc1", "Top part#Inner", "setext", "L10-L20"),
+        *("twice-1", "^abc1", "Top part#Inner", "setext", "why-quoted", "L10-L20"),
     ]
     files = {"a.md": "".join(f"[[b#{anchor}]]\n" for anchor in anchors), "b.md": "# B\n\n" + "\n\n".join(headings)}
 
@@ -168,7 +168,13 @@ def test_an_ambiguous_name_is_told_with_the_others_and_headings_are_looked_for_i
 
 def test_links_that_only_kbhub_follows_are_told(audited):
     """On GitHub case and ending of a path matter; of a name in brackets they do not."""
-    links = ["[x](Guides/setup.md)", "[x](guides/Setup)", "[x](./GUIDES/setup)", "[x](setup.md)"]
+    links = [
+        "[x](Guides/setup.md)",
+        "[x](guides/Setup)",
+        "[x](./GUIDES/setup)",
+        "[x](setup.md)",
+        "[x](guides/Setup.html)",
+    ]
     right = ["[[SETUP]]", "[x](guides/Setup.md)"]
     report = audited({"a.md": "\n".join([*links, *right]), "guides/Setup.md": "# S\n"}, checks=["spelling"])
 
@@ -178,6 +184,7 @@ def test_links_that_only_kbhub_follows_are_told(audited):
         2: ("info", "guides/Setup.md"),
         3: ("warning", "./guides/Setup.md"),
         4: ("info", None),
+        5: ("info", "guides/Setup.md"),
     }
 
 
@@ -306,7 +313,7 @@ def test_links_out_of_a_book_and_to_other_projects_are_no_findings(audited):
         "b.md": "# B\n",
         "c.rst": "C\n=\n\n:ref:`pip:install` :doc:`Docs <pip:index>` :ref:`guides/gone:Install` :doc:`lost`\n",
     }
-    told = {one.message.split("'")[1] for one in audited(files, checks=["links"]).findings}
+    told = {one.message.split("'")[1] for one in audited(files, checks=["links", "spelling"]).findings}
     assert told == {"/guides/gone.rst", "gone.html", "lost.rst"}
 
 

@@ -152,6 +152,9 @@ def without_code(text: str, mask: str = "x") -> str:
     return "".join(parts)
 
 
+DIAGRAM = "mermaid"
+"""Language of code that is no text."""
+
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _OPENING = re.compile(
     r"(?P<indent> *)(?:(?P<colons>:{3,}) *(?P<kind>[\w-]*) *(?:\[(?P<label>[^\]]*)\]|(?P<rest>[^{\[]*))(?:\{.*\})?"
@@ -166,6 +169,9 @@ _ATTRIBUTES = (
 TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
 """An expression that the build of a site replaces: of Hugo or Liquid."""
 
+_INCLUDE = r"[ \t>]*\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}[ \t]*"
+"""A line of mdBook that stands for lines of another file, in code as well."""
+
 _HIDDEN = (
     r"^import[ \t]+(?:(?:[\w$]+|\{[^{}'\"]{0,500}\}|\*[ \t]+as[ \t]+[\w$]+)(?:[ \t]*,[ \t]*\{[^{}'\"]{0,500}\})?"
     r"[ \t]+from[ \t]+)?['\"][^'\"\n]+['\"];?[ \t]*$"
@@ -178,6 +184,7 @@ _HIDDEN = (
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
     rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
     r"|\{(?:\{[<%]|%)-?[ \t]*(?P<ended>/|end)?[ \t]*(?P<shortcode>\w*+)(?P<parameters>[^{}\n]*?)[>%]\}\}?"
+    rf"|^{_INCLUDE}$"
     r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
 """Imports, exports, comments, components, anchors, attributes, shortcodes, icons; prose that resembles them stays."""
@@ -187,7 +194,7 @@ _CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")
 """A set of characters in an expression, such as `a-z`."""
 
 GENERATING = re.compile(
-    r"^[ \t]*(?:::: [\w-]+(?:\.\w+|\n[ \t]+:?[\w-]+:)|-{2,}8<-|\{!|\{%-? *include"
+    r"^[ \t]*(?:::: [\w-]+(?:\.\w+|\n[ \t]+:?[\w-]+:)|-{2,}8<-|\{!|\{\{#include|\{%-? *include"
     r"|import \w+ from ['\"][^'\"\n]+\.mdx?['\"])",
     re.MULTILINE,
 )
@@ -218,6 +225,7 @@ _RST = (
 """Targets of links, directives that list or fetch something, those before code, and lines above and below titles."""
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
+_INCLUDED = re.compile(_INCLUDE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
 _UNREADABLE = re.compile(
     rf"{_HIDDEN}|{_DEFINITION}|{_RST}|!\[\[[^\[\]\n]{{0,500}}\]\]"
@@ -234,7 +242,7 @@ def readable(text: str) -> str:
     """
     code = _code(text)
     lines = _cleared(text, code, _UNREADABLE)
-    seen = ["" if code.get(number) == "mermaid" else line for number, line in enumerate(lines)]
+    seen = ["" if code.get(number) == DIAGRAM else line for number, line in enumerate(lines)]
     return "\n".join(_laid_out(seen, code, quotes=False))
 
 
@@ -289,17 +297,19 @@ def _beside(text: str, match: re.Match[str]) -> str:
 
 
 def _code(text: str) -> dict[int, str]:
-    """Return number → language, of the lines of fenced code, however it is indented."""
-    code, fence, language = dict[int, str](), "", ""
+    """Return number → language, of the lines of fenced code, however it is indented; code of elsewhere is a diagram."""
+    code, fence, language, began, here = dict[int, str](), "", "", 0, False
     for number, line in enumerate(text.split("\n")):
         match = _FENCE.match(line)
         if match and not fence:
-            fence, language = match[1], (match[2].split() or [""])[0]
+            fence, language, began, here = match[1], (match[2].split() or [""])[0], number, False
             code[number] = language
         elif fence:
             code[number] = language
             if match and match[1].startswith(fence) and not match[2]:
                 fence = ""
+                code.update({} if here else dict.fromkeys(range(began, number + 1), DIAGRAM))
+            here = here or (bool(line.strip()) and not _INCLUDED.fullmatch(line))
     return code
 
 

@@ -18,7 +18,7 @@ from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import Edge, Faults, ResolvedLink, WrittenLink, graph_of
-from kbhub.reading.links import PATH_KINDS, Nearest, PathTable, folded, site_settings, squashed, stem
+from kbhub.reading.links import PAGE, PATH_KINDS, Nearest, PathTable, folded, site_settings, squashed, stem
 from kbhub.workspace.formats import is_markdown
 
 NEAR_ENOUGH = 0.7
@@ -30,6 +30,7 @@ _ELEMENT = re.compile(r"<[^<>]*>")
 _ID = re.compile(r"""\b(?:id|name)\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'<>]+))""", re.IGNORECASE)
 _BRACES = re.compile(r"\{[^{}\n]*#([^\s{}]+)[^{}\n]*\}")
 _HTML_HEADING = re.compile(r"<h[1-6]\b[^<>]*>(.{1,500}?)</h[1-6]>", re.IGNORECASE | re.DOTALL)
+_QUOTED_HEADING = re.compile(r"^(?:> ?)+#{1,6} +(.{1,500}?)#*$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)\s*$")
 _NUMBERED = re.compile(r"(.+?)[-_](\d+)")
 _LEADING_NUMBER = re.compile(r"^[\d.\s)]+")
@@ -47,6 +48,7 @@ SHOWN = 5
 _REMEDY = "Fix the link, write the document, or remove the link."
 
 _BARE = "its suffix is missing, so it is broken on GitHub and in editors"
+_PAGE = "it is that of a page of a site, so it is broken on GitHub and in editors"
 _ELSEWHERE = "it resolves only by name or from the base's folder, so it is broken on GitHub and in editors"
 
 
@@ -59,7 +61,8 @@ class Anchors:
     def __init__(self, path: str, text: str) -> None:
         self._document = parse_document(path, text.encode("utf-8", "replace"))
         self._headings: Counter[str] = Counter()
-        for heading in (*(heading.text for heading in self._document.headings), *_HTML_HEADING.findall(text)):
+        others = (*_HTML_HEADING.findall(text), *_QUOTED_HEADING.findall(text))
+        for heading in (*(heading.text for heading in self._document.headings), *others):
             shown = _ELEMENT.sub("", _LINK.sub(r"\1", _WIKILINK.sub(r"\1", heading)))
             forms = {squashed(heading), squashed(shown), squashed(_LEADING_NUMBER.sub("", shown))}
             self._headings.update(filter(None, forms))
@@ -141,7 +144,7 @@ class _Targets:
     def __init__(self, material: Material) -> None:
         paths = material.documents
         self.on_site = site_settings(material.base) is not None
-        """Whether the addresses of pages have no suffix."""
+        """Whether the addresses of pages have no suffix, or `.html`."""
         self.table = PathTable(paths)
         self._folded: dict[str, int] = defaultdict(int)
         self._by_stem: dict[str, list[str]] = defaultdict(list)
@@ -212,7 +215,7 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         severity, fault = "info", "" if exact or link.by != "path" else "its case differs"
     else:
         return  # wikilinks ignore case, folder and suffix
-    if not fault or (fault is _BARE and targets.on_site):
+    if not fault or (targets.on_site and fault in (_BARE, _PAGE)):
         return
     fix = _fix(link, goal) if link.by == "path" and fault is not _ELSEWHERE and targets.is_alone(goal) else None
     better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
@@ -230,8 +233,8 @@ def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
         return "info", ""
     if folded(place) in (folded(goal), folded(folder)):
         return "warning", "its case differs, which matters on most servers"
-    if place == stem(goal):
-        return "info", _BARE
+    if place.removesuffix(PAGE) == stem(goal):
+        return "info", _BARE if place == stem(goal) else _PAGE
     if folded(place) == folded(stem(goal)):
         return "warning", "its case differs, and its suffix is missing"
     return "info", _ELSEWHERE
