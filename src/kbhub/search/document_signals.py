@@ -423,7 +423,7 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     paths, asked = bases.paths({hit.document_key for hit in hits}), plan.query.text.casefold()
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
-        path = paths.get(hit.document_key, "")
+        path = paths[hit.document_key]
         if folder := VERSION.search(path):
             numbers = re.findall(r"\d+", folder[0])
             # 3.1 is not in 3.10, nor 2.0 in 12.0.

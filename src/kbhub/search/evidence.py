@@ -105,7 +105,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         return
     named, paths = set(), bases.paths([hit.document_key for hit in hits])
     for hit in hits:
-        file = _name(paths.get(hit.document_key, "").rpartition("/")[2].rpartition(".")[0])
+        file = _name(paths[hit.document_key].rpartition("/")[2].rpartition(".")[0])
         # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
         within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
         if hit.document_key not in named and (

@@ -11,6 +11,7 @@ from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Term, fold
 from kbhub.search.evidence import cohesion, gap, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
+from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
 from kbhub.values import struct
 
@@ -173,10 +174,10 @@ def is_unfinished(notes: Sequence[str]) -> bool:
     return any(_UNFINISHED in note for note in notes)
 
 
-def notes_on(
+def annotated(
     result: SearchResult, plan: Plan, bases: OpenBases, *, near_only: bool, filtered_out: bool, ends: str
-) -> list[str]:
-    """Return notes on how a query was understood, where that differs from what was typed, one of `LEADING_NOTES` first.
+) -> SearchResult:
+    """Add notes on how a query was understood, where that differs from what was typed, one of `LEADING_NOTES` first.
 
     `near_only`: no term of it occurs; `filtered_out`: no document is left; `ends`: where an incomplete list ends.
     """
@@ -209,21 +210,14 @@ def notes_on(
         notes.append(f"Hits of {query.min_signals} signals were requested, but only the {result.mode} signal ran.")
     if ends and result.total <= query.offset + query.limit:
         notes.append(ends)
-    return notes
+    return result.model_copy(update={"notes": tuple(notes)})
 
 
-def unfinished(
-    bases: OpenBases,
-    progress: Mapping[str, tuple[int, int]],
-    behind: Mapping[str, int],
-    failed: Mapping[str, str],
-    hits: Sequence[Hit],
-) -> list[str]:
-    """Return notes on searched bases whose indexes are behind their files.
-
-    By base: `progress` (files done, files to do), `behind` (changed files not yet indexed), `failed` (why).
-    """
-    notes = []
+def unfinished(bases: OpenBases, hits: Sequence[Hit]) -> list[str]:
+    """Return notes on searched bases whose indexes are behind their files."""
+    state, notes = bases.hub.state(Freshness), []
+    # Copies, because syncs on other threads change them.
+    progress, behind, failed = dict(state.progress), dict(state.behind), dict(state.failed)
     for name, scan in bases.scans.items():
         note = f"{name}{_UNFINISHED} ({scan.files - scan.lacking} of {scan.files} files)."
         if scan.scanned:

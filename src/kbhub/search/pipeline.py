@@ -174,8 +174,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     )
     near_only = complete and bool(words.terms) and not any(term.found for term in words.terms)
     nothing = complete and all(selection and not selection.documents for selection in plan.selections)
-    notes = judge.notes_on(result, plan, bases, near_only=near_only, filtered_out=nothing, ends=ends)
-    return result.model_copy(update={"notes": tuple(notes)})
+    return judge.annotated(result, plan, bases, near_only=near_only, filtered_out=nothing, ends=ends)
 
 
 def plan_of(query: Query, bases: OpenBases) -> Plan:
@@ -261,8 +260,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         filters=plan.filters,
     )
     nothing = bases.complete and not result.total
-    notes = judge.notes_on(result, plan, bases, near_only=False, filtered_out=nothing, ends="")
-    return result.model_copy(update={"notes": tuple(notes)})
+    return judge.annotated(result, plan, bases, near_only=False, filtered_out=nothing, ends="")
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:

@@ -214,6 +214,7 @@ class OpenBases:
     """Of memories: `document_signals.facts_in`."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
+    _paths: dict[Key, str] = field(default_factory=dict)
 
     @property
     def indexes(self) -> list[Index]:
@@ -230,7 +231,7 @@ class OpenBases:
         broken = next(base for base in self.open if base.base.id == failure.base)
         self.open.remove(broken)
         self.skipped.append(Skipped(base=failure.base, reason=str(failure)))
-        self.facts, self._chunks, self._documents = {}, {}, {}
+        self.facts, self._chunks, self._documents, self._paths = {}, {}, {}, {}
         return broken
 
     def chunks(self, keys: Iterable[Key]) -> dict[Key, ChunkRow]:
@@ -248,9 +249,8 @@ class OpenBases:
         return [(hit, chunks[hit.key], documents[hit.document_key]) for hit in candidates]
 
     def paths(self, keys: Iterable[Key]) -> dict[Key, str]:
-        """Return the paths of documents; not cached."""
-        found = {number: self.open[number].index.paths_of(ids) for number, ids in by_base(keys).items()}
-        return {(number, row): path for number, paths in found.items() for row, path in paths.items()}
+        """Return the paths of documents by key."""
+        return self._cached(list(keys), self._paths, Index.paths_of)
 
     def _cached(
         self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]

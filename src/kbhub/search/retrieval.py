@@ -103,7 +103,7 @@ def keyword_ranking(
     whole = sum(weights) + sum([term.weight for term in weighted if not term.found])
     # A question shares fewer pairs of characters with its answer than words: those across two words are chance.
     paired = sum([term.weight for term in weighted if RUN.match(term.text)]) / (whole or 1.0)
-    matches, coverage = [], 0.0
+    matches, rankings, coverage = [], [], 0.0
     for number, (columns, selection) in enumerate(zip(every, allowed, strict=True)):
         base_terms = [(postings[number], weight) for (postings, *_), weight in zip(counted, weights, strict=True)]
         positions, values, covered = scores(base_terms, columns.lengths, tokens / max(rows, 1))
@@ -111,12 +111,11 @@ def keyword_ranking(
             inside = columns.selected(selection.chunks)[positions]
             positions, values, covered = positions[inside], values[inside], covered[inside]
         coverage = max(coverage, (1 + paired) * float(covered.max(initial=0.0)) / (whole or 1.0))
-        matches.append(Matches(number, columns, positions, columns.documents[positions], values))
-    rankings = []
-    for match in matches:
-        chosen = spread(match.documents, match.values, RANKED, each)
-        ids = match.columns.ids[match.positions[chosen]] + np.int64(match.base << CHUNK_BITS)
-        rankings.append(Ranking(ids, match.documents[chosen], match.values[chosen]))
+        documents = columns.documents[positions]
+        matches.append(Matches(number, columns, positions, documents, values))
+        chosen = spread(documents, values, RANKED, each)
+        ids = columns.ids[positions[chosen]] + np.int64(number << CHUNK_BITS)
+        rankings.append(Ranking(ids, documents[chosen], values[chosen]))
     ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
     return KeywordRanking(ranking, weighted, missing, unmatched, tuple(matches), coverage)
 

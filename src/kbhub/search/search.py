@@ -72,9 +72,7 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None, *, 
                 update={"text": load("kbhub.index.query.spelling:completed")(bases.indexes, query.text)}
             )
         result = pipeline.ranked(query, bases, weights)
-    state = hub.state(Freshness)
-    # Copies, because syncs on other threads change them.
-    late = unfinished(bases, dict(state.progress), dict(state.behind), dict(state.failed), result.hits)
+    late = unfinished(bases, result.hits)
     if not query.bases and result.verdict != "strong":
         late += [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
         late += outside(hub) if result.verdict == "none" else ()
