@@ -301,15 +301,18 @@ def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | 
     code = code_spans(text)
     text = settled(text, lambda at: any(start <= at < end for start, end in code))
     parts = units(text, whole_lists=False)
-    checker = _Checker(known)
     kept: list[tuple[Unit, _Read]] = []
     dropped: list[str] = []
-    uncited = 0
+    removed = uncited = 0
     room = LENGTH_FACTOR * max_tokens
     for at, part in enumerate(parts):
-        read = checker.read(part)
+        read = _read(part, known)
+        removed += read.removed
         if not read.cited and part.kind == "block":
-            read = replace(read, last=_neighbouring(checker, parts, at))
+            # The sentence after or before a block often names its source.
+            around = (parts[other] for other in (at + 1, at - 1) if 0 <= other < len(parts))
+            cited = (_read(other, known).cited for other in around if other.kind == "sentence")
+            read = replace(read, last=next(filter(None, cited), ()))
         if not any(map(str.isalnum, read.claim)):
             continue
         room -= estimated_tokens(read.text)
@@ -324,7 +327,7 @@ def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | 
         support for _, read in kept for support in supports(read.claim, [known[number] for number in read.cited])
     )
     answer = composed((part, read.text, read.last) for part, read in kept)
-    return Checked(answer, support, checker.removed, tuple(dropped))
+    return Checked(answer, support, removed, tuple(dropped))
 
 
 def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
@@ -373,7 +376,9 @@ class _Read:
     """Without any citations."""
     last: tuple[int, ...]
     """Numbers to cite at the end; `within`, those inside the sentence."""
-    within: tuple[int, ...] = ()
+    within: tuple[int, ...]
+    removed: int
+    """Number of invalid citations, which are left out."""
 
     @property
     def cited(self) -> tuple[int, ...]:
@@ -381,55 +386,36 @@ class _Read:
         return tuple(dict.fromkeys((*self.within, *self.last)))
 
 
-class _Checker:
-    """Reads the citations of sentences, counting the invalid ones."""
+def _read(part: Unit, known: Mapping[int, Passage]) -> _Read:
+    """Separate a sentence from its citations, leaving out invalid ones.
 
-    def __init__(self, known: Mapping[int, Passage]) -> None:
-        self._known = known
-        self.removed = 0
-
-    def read(self, part: Unit) -> _Read:
-        """Separate a sentence from its citations, leaving out invalid ones.
-
-        A citation followed by other words is part of the sentence ("as [2] says, …") and stays where it is.
-        """
-        text, end = part.text, 0
-        if part.kind == "sentence":
-            bare = MARK.sub(lambda mark: " " * len(mark.group()), text)
-            end = next((at for at in range(len(bare) - 1, -1, -1) if bare[at].isalnum()), 0)  # the last letter
-        code = code_spans(text)
-        last, within = dict[int, None](), dict[int, None]()
-        shown, claim, at = "", "", 0
-        for mark in MARK.finditer(text):
-            if any(low <= mark.start() < high for low, high in code):
-                continue
-            before = text[at : mark.start()]
-            shown, claim, at = shown + before, claim + before, mark.end()
-            cited = numbers(mark.group())
-            valid = [number for number in cited if number in self._known]
-            self.removed += len(cited) - len(valid)
-            if mark.end() <= end and any(map(str.isalnum, claim)):
-                shown += f" {marks_of(valid)}" if valid else ""
-                within |= dict.fromkeys(valid)
-            else:
-                last |= dict.fromkeys(valid)
-        shown, claim = shown + text[at:], claim + text[at:]
-        trim = str.strip if part.kind == "sentence" else str.rstrip
-        return _Read(trim(shown.strip("\n")), trim(claim.strip("\n")), tuple(last), tuple(within))
+    A citation followed by other words is part of the sentence ("as [2] says, …") and stays where it is.
+    """
+    text, end = part.text, 0
+    if part.kind == "sentence":
+        bare = MARK.sub(lambda mark: " " * len(mark.group()), text)
+        end = next((at for at in range(len(bare) - 1, -1, -1) if bare[at].isalnum()), 0)  # the last letter
+    code = code_spans(text)
+    last, within = dict[int, None](), dict[int, None]()
+    shown, claim, at, removed = "", "", 0, 0
+    for mark in MARK.finditer(text):
+        if any(low <= mark.start() < high for low, high in code):
+            continue
+        before = text[at : mark.start()]
+        shown, claim, at = shown + before, claim + before, mark.end()
+        cited = numbers(mark.group())
+        valid = [number for number in cited if number in known]
+        removed += len(cited) - len(valid)
+        if mark.end() <= end and any(map(str.isalnum, claim)):
+            shown += f" {marks_of(valid)}" if valid else ""
+            within |= dict.fromkeys(valid)
+        else:
+            last |= dict.fromkeys(valid)
+    shown, claim = shown + text[at:], claim + text[at:]
+    trim = str.strip if part.kind == "sentence" else str.rstrip
+    return _Read(trim(shown.strip("\n")), trim(claim.strip("\n")), tuple(last), tuple(within), removed)
 
 
 def marks_of(cited: Iterable[int]) -> str:
     """Format citations."""
     return "".join(f"[{number}]" for number in cited)
-
-
-def _neighbouring(checker: _Checker, parts: Sequence[Unit], at: int) -> tuple[int, ...]:
-    """Return the citations of the sentence after or before a block, which often names its source."""
-    removed = checker.removed
-    for other in (at + 1, at - 1):
-        if 0 <= other < len(parts) and parts[other].kind == "sentence":
-            cited = checker.read(parts[other]).cited
-            checker.removed = removed
-            if cited:
-                return cited
-    return ()

@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import time
-from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -16,11 +15,8 @@ from kbhub.extensions.models.llm import (
     MOST_QUERIES,
     Expansion,
     expand,
-    expansion_prompt,
-    fence_mark,
-    grading_prompt,
+    fenced_prompt,
     plain_words,
-    quoted,
 )
 from kbhub.extensions.models.server import KEPT_FILES, MOST_FILES
 from kbhub.index.query.parser import parse_query
@@ -220,11 +216,8 @@ def test_no_text_can_change_the_form_of_a_request(text):
 
     Neither a question to expand, nor a passage to grade.
     """
-    for prompt_of, fences in (
-        (expansion_prompt, ("query",)),
-        (partial(grading_prompt, "backup"), ("query", "passage")),
-    ):
-        prompt, plain = prompt_of(text), prompt_of("An ordinary text.")
+    for fences, more in (("query",), {}), (("query", "passage"), {"query": "backup"}):
+        prompt, plain = (fenced_prompt("Judge.", {**more, fences[-1]: one}) for one in (text, "An ordinary text."))
         mark, other = (one.user.partition(">")[0].partition(" ")[2] for one in (prompt, plain))
 
         assert prompt.system.replace(mark, "") == plain.system.replace(other, "")
@@ -236,14 +229,14 @@ def test_no_text_can_change_the_form_of_a_request(text):
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3))
 def test_no_text_contains_the_mark_of_its_own_fence(texts):
-    mark = fence_mark(texts)
+    labelled = {f"text{number}": text for number, text in enumerate(texts)}
+    prompt = fenced_prompt("Judge.", labelled)
+    mark = prompt.user.partition(">")[0].partition(" ")[2]
 
-    assert mark == fence_mark(list(texts))
-    for text in texts:
-        assert mark not in text
-        inside = quoted(text, mark)
-        assert inside.count(mark) == 2
-        assert inside.endswith(f"</passage {mark}>")
+    assert prompt == fenced_prompt("Judge.", dict(labelled))
+    assert not any(mark in text for text in texts)
+    assert prompt.user.count(mark) == 2 * len(texts)
+    assert prompt.user.endswith(f"</text{len(texts) - 1} {mark}>")
 
 
 @given(st.text() | st.text('-":aé ＂－：﹣', max_size=12))
