@@ -38,6 +38,7 @@ def test_a_memory_is_a_readable_file_with_where_it_comes_from(environment, hub):
     assert memory.project == str(environment.project)
     assert oct(file.stat().st_mode & 0o777) == "0o600"
     head = commit(environment.project, 1_700_000_000)
+    add_remote(environment.project, "h.example:a/b")
     assert remember(environment.hub(), "Tests need Docker").memory.commit == head
 
 

@@ -417,11 +417,8 @@ def test_what_kbhub_did_not_write_is_left_out(two, shelf, theirs, remote):
 def test_git_pushes_only_after_what_it_fetched_and_runs_no_hook(over_git, remote, tmp_path):
     """No branch and no tag goes along."""
     project = over_git.environment.project
-    made = commit(project, 1_700_000_000)
+    commit(project, 1_700_000_000)
     git = project / ".git"
-    tag = f"object {made}\ntype commit\ntag v1\ntagger A <a@example.org> 1700000000 +0000\n\nx\n"
-    (git / "refs/tags").mkdir()
-    (git / "refs/tags/v1").write_text(write_object(git, "tag", tag.encode()) + "\n")
     with (git / "config").open("a") as config:
         config.write("[push]\n\tfollowTags = true\n[core]\n\thooksPath = .git/own-hooks\n")
     names = ("pre-push", "pre-receive", "update", "post-receive", "post-update", "reference-transaction", "pre-auto-gc")
@@ -437,6 +434,9 @@ def test_git_pushes_only_after_what_it_fetched_and_runs_no_hook(over_git, remote
 
     ref = remote_ref(over_git.hub, None, "project")
     fetched = ref.fetched()
+    tag = f"object {fetched}\ntype commit\ntag v1\ntagger A <a@example.org> 1700000000 +0000\n\nx\n"
+    (git / "refs/tags").mkdir()
+    (git / "refs/tags/v1").write_text(write_object(git, "tag", tag.encode()) + "\n")
     tree = Tree(index, {"a.md": b"A"}, {"a.md": write_object(remote, "blob", b"A")})
     second = ref.committed({**tree.files, "b.md": b"B"}, index, fetched, tree)
     assert not ref.pushed(second, None).ok
