@@ -60,10 +60,7 @@ def size(line: str) -> int:
 
 
 def split_line(line: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of parts of a long line of at most `CHUNK_WORDS`, after sentences or words where possible.
-
-    White space between parts belongs to the earlier one.
-    """
+    """Yield (start, end) of parts of a line of at most `CHUNK_WORDS`, cut behind the space after a sentence or word."""
     start, length = 0, len(line)
     while start < length:
         filled = _after_space(line, start)

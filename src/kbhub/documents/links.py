@@ -54,10 +54,7 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 def extract_links(
     text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]], *, images: bool = False
 ) -> tuple[Link, ...]:
-    """Return the links of a document, or its images (`![[name]]` is a link), in the order of their ends in the text.
-
-    `text`, `lines` and `hidden` are as for `inline_tags`.
-    """
+    """Return a document's links (`![[name]]` is one), or its images, by their ends; takes what `inline_tags` does."""
     if "](" not in text and "[[" not in text and "]:" not in text:
         return ()
     defines = next(_definitions(text, 0, len(text)), None) is not None

@@ -94,11 +94,7 @@ def packed(document: Document) -> dict[str, Any]:
 
 
 def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool = False) -> Document:
-    """Return a document from untrusted values as `packed` returns them; others raise ValueError, TypeError, KeyError or
-    AttributeError.
-
-    Structure other than parts is parsed again from the lines, which benefits from newer parsers.
-    """
+    """Return a document from untrusted values of `packed`; raises ValueError, TypeError, KeyError or AttributeError."""
     lines = tuple(map(_text, values["lines"]))
     if not formats.is_converted(kind):
         return parse_text(path, "\n".join((*lines, "")).encode("utf-8", "replace"), inline=inline)
@@ -114,6 +110,7 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
         headings=tuple(headings),
         problems=tuple(map(_text, values["problems"])),
     )
+    # Structure other than parts is parsed again from the lines, which benefits from newer parsers.
     return document if kind in formats.KINDS_OF_PARTS else structured(document)
 
 

@@ -206,11 +206,6 @@ class Scan:
                 self._files.update(zip(paths, zip(listing.sizes, listing.times, strict=True), strict=True))
         return self._files
 
-    @property
-    def count(self) -> int:
-        """Number of files."""
-        return sum(len(listing.names) for listing in self.listings)
-
     def entry(self, path: str) -> FileEntry:
         """Return a file by its path."""
         return FileEntry(path, *self.files[path])
@@ -223,10 +218,7 @@ def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
 
 
 def digest_of(scan: Scan) -> str:
-    """Return a hash of the paths, sizes and times of all files.
-
-    It also differs if a file system lists the same folder in another order; the index is then read needlessly.
-    """
+    """Return a hash of the paths, sizes and times of all files; also of their order, which a file system may change."""
     total = hashlib.blake2b(digest_size=16)
     for listing in scan.listings:
         names = "\0".join((listing.prefix, *listing.names)).encode()

@@ -453,10 +453,7 @@ _Form = tuple[object, ...]
 
 
 def repeats(one: str, other: str) -> bool:
-    """Return whether two texts say the same, in the same words in another order, active or passive.
-
-    All words but articles and forms of "be" must have the same role in both, as prepositions and order tell it.
-    """
+    """Return whether two texts say the same: words but articles and forms of "be" have the same roles in both."""
     if max(len(one), len(other)) > MOST_CHARACTERS or "\n" in one.strip() or "\n" in other.strip():
         return False
     said = [{word.casefold() for word in re.findall(r"\w+", text)} for text in (one, other)]

@@ -144,10 +144,7 @@ class RootsQuestion:
         self._done = anyio.Event()
 
     async def ask(self, context: Context[Any, Any]) -> tuple[str, ...] | types.InputRequiredResult:
-        """Get the URIs of the client's roots, none if it was asked before, or the result with which it calls again.
-
-        After the URIs, `settle` must be called.
-        """
+        """Get the client's roots, after which to `settle`, none if it was asked before, or a result to return."""
         if not offers(context, "roots"):
             return ()
         if self._asked and context.request_state != _KEY:
@@ -280,11 +277,7 @@ class Announcer:
         return await call_next(ctx)
 
     def follow_documents(self) -> None:
-        """Start comparing documents with the last look; do not call it on the event loop's thread.
-
-        Reading the hashes of a large base takes some 10 ms after each change, which clients that never list documents
-        need not pay.
-        """
+        """Compare documents from now on, 10 ms for a large base after each change; not on the event loop's thread."""
         with self._lock:
             if self._known is None:
                 self._known = {base.id: self._state(base, _NOTHING) for base in self._hub.discovery().bases}

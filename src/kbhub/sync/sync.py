@@ -221,7 +221,7 @@ class Run:
         with closing(self._read(suspects, indexed)) as parts:
             for batch, read in parts:
                 files_done += len(batch)
-                self._write(read, indexed, self.scan.count - len(suspects) + files_done)
+                self._write(read, indexed, len(self.scan.files) - len(suspects) + files_done)
                 if self.progress:
                     self.progress(self.base.id, files_done, len(suspects))
         # Removed last, so that a renamed document can reuse its vectors.
@@ -237,7 +237,7 @@ class Run:
         """Return what was done, with the documents and chunks in the index now."""
         added, changed = (len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed))
         if self.paths is None:
-            documents = self.scan.count - len(self.files.unread)
+            documents = len(self.scan.files) - len(self.files.unread)
         left_out = (Problem(subject=path, message=reason) for path, reason in self.left_out.items())
         return SyncReport(
             base=self.base.id,
@@ -312,7 +312,7 @@ class Run:
                 moment = trusted_time(entry)
                 self.writer.touch(entry.path, entry.size, moment)
                 self.settled &= self.scan.files.get(entry.path) == (entry.size, moment)
-            self.writer.set_meta({PROGRESS: f"{files_done} {self.scan.count}"})
+            self.writer.set_meta({PROGRESS: f"{files_done} {len(self.scan.files)}"})
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
         """Return the vectors of texts by key, from the index or computed."""

@@ -60,7 +60,7 @@ def scan(
     """
     listed = scan_base(base, DeletedTexts(None, base), limits)
     lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
-    found = UnindexedScan(base, listed.count, len(lacking))
+    found = UnindexedScan(base, len(listed.files), len(lacking))
     best = _best(found, lacking, terms, limits) if len(lacking) <= SCAN_FILES else []
     if not best:
         return found, None

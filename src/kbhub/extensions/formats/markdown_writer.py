@@ -117,10 +117,7 @@ class _Scope:
 
 
 class MarkdownWriter:
-    """Markdown being written.
-
-    Indentation and repeated cells may add `room` characters, so that no input grows without bounds.
-    """
+    """Markdown being written; indentation and repeated cells add at most `room` characters, whatever the input."""
 
     def __init__(self, room: int) -> None:
         self.room = room

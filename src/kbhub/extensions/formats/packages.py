@@ -75,10 +75,7 @@ def open_package(data: bytes) -> zipfile.ZipFile:
 
 
 def _check(package: zipfile.ZipFile, member: zipfile.ZipInfo, *, xml: bool) -> None:
-    """Unpack a member once, a block at a time, and refuse XML that declares entities.
-
-    Broken XML passes: what reads that member fails as well, and the others may be all that is needed.
-    """
+    """Unpack a member once, a block at a time, and refuse XML that declares entities; other broken XML passes."""
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = _refuse_entities
     with package.open(member) as file:
