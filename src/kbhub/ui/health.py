@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import wait
 from contextlib import suppress
@@ -24,8 +23,6 @@ from kbhub.workspace.config_edits import set_value
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-log = logging.getLogger(__name__)
 
 EVENT_SECONDS = 0.1
 
