@@ -43,8 +43,10 @@ from kbhub.server.daemon.protocol import (
     Refused,
     dial,
     greet,
+    is_held,
     process_mark,
     read_record,
+    running,
     try_lock,
 )
 from kbhub.workspace.tool_names import CORE
@@ -191,13 +193,18 @@ def test_windows_that_start_at_once_make_one_daemon(place, begin):
     assert "A client connected; there are 10." in folder_of(place).log.read_text()
 
 
-def test_a_daemon_that_dies_is_replaced_and_its_calls_fail(place, begin):
-    window = begin()
+def test_a_daemon_that_dies_or_that_nobody_can_reach_is_replaced_and_its_calls_fail(place, begin):
+    """Those who tidy up temporary folders delete old sockets; a socket that nobody listens on keeps nobody waiting.
+
+    And a daemon without windows ends by itself.
+    """
+    window, folder = begin(KBHUB_SERVE__UNLOAD_MINUTES="0.002", KBHUB_SERVE__END_MINUTES="0.01"), folder_of(place)
     window.handshake()
     asked, text = [], "The canary is yellow."
     questions = (call("search", query="canary"), call("remember", text=text), {"method": "tools/list"})
 
     old = kill(place, while_asked=lambda: asked.extend(map(window.begin, questions)))
+    assert Path(folder.path / "socket").is_socket()
     found, written, listed = (window.answer(number) for number in asked)
 
     # On a busy machine, the daemon may have died before the window had sent it this: then the next one has done it.
@@ -210,8 +217,16 @@ def test_a_daemon_that_dies_is_replaced_and_its_calls_fail(place, begin):
     assert "deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
     assert pid_of(place) != old
     assert text_of(window.ask(call("memories"))).count("canary is yellow") == (0 if unsure else 1)
+
+    old = pid_of(place)
+    Path(read_record(folder).link).unlink()
+    until(lambda: (record := running(folder)) is None or record.pid != old)
+    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
     assert window.end() == 0
     assert window.errors == b""
+    until(lambda: not is_held(folder.lock))
+    assert "releasing indexes and models" in folder.log.read_text()
+    assert "Ending (idle)" in folder.log.read_text()
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from daemons import (
     folder_of,
     furnish,
     kill,
-    pid_of,
     settings,
     text_of,
     until,
@@ -31,7 +30,7 @@ from daemons import (
 from kbhub import __version__
 from kbhub.server.daemon import proxy
 from kbhub.server.daemon.launch import DaemonUnavailable, newer, stop
-from kbhub.server.daemon.protocol import ConnectOptions, is_held, read_record, running, try_lock
+from kbhub.server.daemon.protocol import ConnectOptions, read_record, running, try_lock
 from kbhub.workspace.files import RACY_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
@@ -222,24 +221,3 @@ def test_a_newer_window_replaces_the_daemon_and_none_is_lost(place, begin, tmp_p
     assert read_record(folder) == second
     assert newer("0.10.0", "0.9.3")
     assert not newer("0.9.3", "0.9.3")
-
-
-def test_a_daemon_that_nobody_can_reach_any_more_makes_way(place, begin):
-    """Those who tidy up temporary folders delete old sockets; a socket that nobody listens on keeps nobody waiting.
-
-    And a daemon without windows ends by itself.
-    """
-    window = begin(KBHUB_SERVE__UNLOAD_MINUTES="0.002", KBHUB_SERVE__END_MINUTES="0.01")
-    window.handshake()
-    folder, old = folder_of(place), pid_of(place)
-    Path(read_record(folder).link).unlink()
-
-    until(lambda: (record := running(folder)) is None or record.pid != old)
-    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
-    kill(place)
-    assert Path(folder.path / "socket").is_socket()
-    until(lambda: "1. deploy.md" in text_of(window.ask(call("search", query="canary"))))
-    window.end()
-    until(lambda: not is_held(folder.lock))
-    assert "releasing indexes and models" in folder.log.read_text()
-    assert "Ending (idle)" in folder.log.read_text()
