@@ -12,14 +12,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        arguments: what follows the program's name; none takes them from the command line.
-
-    Returns:
-        The exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
-    """
+    """Run one command, by default that of the command line, and return its exit code, as `kbhub.cli.main` does."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     # A hook runs before every prompt and tool call, while somebody waits: the command line would double its time.
     if typed[:1] == ["hook"] and sys.stdin is not None and not sys.stdin.isatty():

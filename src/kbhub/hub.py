@@ -199,10 +199,7 @@ class Hub:
         return self._discovered if time.monotonic() - self._checked < REDISCOVER_SECONDS else None
 
     def current(self, max_age: float | None = None) -> tuple[LoadedConfig, Discovery]:
-        """Return the config in force and the active bases: the same objects as long as nothing changes.
-
-        `max_age` is for how many seconds the last look at the files is good enough, by default `REDISCOVER_SECONDS`.
-        """
+        """Return the config and the active bases, the same objects while nothing changes; `max_age` is in seconds."""
         with self._lock:
             age = time.monotonic() - self._checked
             if self._discovered and age < (REDISCOVER_SECONDS if max_age is None else max_age):

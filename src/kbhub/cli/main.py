@@ -18,10 +18,7 @@ PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, by default from the command line.
-
-    Returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
-    """
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."""
     try:
         be_frugal(os.environ)
         _prepare_streams()

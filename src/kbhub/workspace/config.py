@@ -61,11 +61,7 @@ class _Refused(ValueError):
 
 
 def read_jsonc(path: Path) -> Any:
-    """Read a JSON file that may have comments and trailing commas.
-
-    Raises `ConfigError`, with line and column, if it cannot be read, is not UTF-8 or JSON, or repeats a key in an
-    object.
-    """
+    """Read a file of JSON with comments and trailing commas; `ConfigError` names line and column of what is wrong."""
     try:
         data = read_regular(path, MAX_CONFIG_BYTES)
     except OSError as error:
@@ -88,10 +84,7 @@ def parse_jsonc(text: str, where: Path | str) -> Any:
 
 
 def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
-    """Parse JSON with comments, and also return it as plain JSON of the same length.
-
-    Comments and trailing commas are replaced by blanks. Raises like `read_jsonc`; `where` names the text in errors.
-    """
+    """Parse JSON as `parse_jsonc` does, and also return it as plain JSON of the same length, blanks for the rest."""
     try:
         return _parse(text), text
     except (ValueError, RecursionError):
@@ -270,10 +263,7 @@ class LoadedConfig:
 
 
 def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> LoadedConfig:
-    """Load the global config, and apply environment variables.
-
-    The file is `path`, else `KBHUB_CONFIG`, else `~/.kbhub.json`, which need not exist.
-    """
+    """Load the global config (`path`, else `KBHUB_CONFIG`, else `~/.kbhub.json` if it exists), and apply variables."""
     chosen, named = config_path(path, env, home)
     data: Any = {}
     probe(chosen)

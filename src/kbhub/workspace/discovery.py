@@ -162,10 +162,7 @@ def discover(
     env: Mapping[str, str],
     home: Path,
 ) -> Discovery:
-    """Find the active bases; reads a few files only. `named` has the bases of `parse_base_arguments`.
-
-    Raises `ConfigError` if two of the user's active bases are the same directory.
-    """
+    """Find the active bases; `named` has those of arguments. `ConfigError` if two of them are the same directory."""
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
         return Discovery(
             workspace=workspace,

@@ -88,10 +88,7 @@ def with_examples(*examples: dict[str, Any]) -> dict[str, Any]:
 
 
 def plainly(declared: type[T], data: Any) -> T:
-    """Convert JSON to a dataclass without pydantic, if every value plainly matches its field's annotation.
-
-    Raises `ValueError` if one does not; pydantic may still accept it.
-    """
+    """Convert JSON to a dataclass without pydantic; `ValueError` if a value does not plainly match its annotation."""
     if not isinstance(data, dict):
         raise ValueError("expected an object in braces")  # noqa: TRY004 - as for any other unexpected value
     values: dict[str, Any] = {}
