@@ -495,6 +495,20 @@ def test_a_subject_is_found_by_the_end_of_its_path_if_only_one_fits(environment,
         remember(hub, VPN, about=["twin.md"])
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.rst", "Guide\n=====\n\nBack\n----\n\nB\n"), ("a.adoc", "= Guide\n\n== Back\n\nB\n"),
+        ("a.org", "* Guide\n\n** Back\n\nB\n"),
+    ],
+)  # fmt: skip
+def test_a_subject_is_a_section_of_any_text_format(environment, hub, name, text):
+    environment.write(f"knowledge/{name}", text)
+    assert remember(hub, VPN, about=[f"{name}#Back"]).memory.about == (f"{name}#Back",)
+    environment.write(f"knowledge/{name}", f"{text}\nC\n")
+    assert [change.state for change in subjects_changed(hub)] == ["changed"]
+
+
 def test_a_memory_says_when_its_subject_changed_or_vanished(environment, hub):
     environment.write("knowledge/run.md", "# Run\n\nA\n\n## Back\n\nB\n")
     environment.write(

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import fields
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import parse_document, section
+from kbhub.documents.markdown import plain_document, section
+from kbhub.documents.source import parse_text
 from kbhub.documents.walk import Traversal, read_contained
 from kbhub.errors import (
     BaseUnavailable,
@@ -32,6 +33,7 @@ from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.workspace.discovery import NO_TEAM, MemoryFolder, Scope, shelf_for_writing, shelves
+from kbhub.workspace.formats import converts
 from kbhub.workspace.git import project_text
 
 NEAR_SIMILARITY = 0.65
@@ -370,7 +372,7 @@ def _by_ending(hub: Hub, subject: str) -> str:
 
 def section_text(path: str, data: bytes, heading: str) -> str | None:
     """Return the text of a document, or of one of its sections; None if it has no such section."""
-    document = parse_document(path, data)
+    document = plain_document(path, data) if converts(path) else parse_text(path, data)
     if not heading:
         return "\n".join(document.lines)
     lines = section(document, heading)
@@ -396,7 +398,7 @@ def _hash(text: str) -> str:
 
 def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float, float]]:
     """Return stored memories near to a new file, likeliest first, with cosine and `likeness`; no superseded ones."""
-    document = parse_document(name, text.encode())
+    document = parse_text(name, text.encode())
     chunks = chunk_document(document)
     texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
     found: list[tuple[MemoryFile, float]] = []
