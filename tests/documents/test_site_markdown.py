@@ -13,6 +13,7 @@ UNSEEN = [
     ('<Tabs\n  groupId="os"\n>', "\n\n"),
     ("Before <Icon name={{ a: 1 }} /> after", "Before  after"),
     ("# Roll back {#undo}", "# Roll back"),
+    ("# Roll back {/*undo*/}\n{/* not\nthis */}", "# Roll back\n\n"),
     ('*Undo it.*{ style="display: inline" }', "*Undo it.*"),
     ('<a name="undo"></a>Undo it.', "Undo it."),
     ("one <!-- not\nthis --> two", "one \n two"),

@@ -142,11 +142,11 @@ def test_headings_are_found_as_programs_write_their_anchors(audited):
     headings = [
         *("## Rolling back, twice!", "## The `init()` call", "## See [docs](b.md)", "## Über uns", "## 1. Intro"),
         *("## Fixed {#custom}", '<a id="here"></a>', "<h2>In HTML</h2>", "## Twice", "## Twice", "A block. ^abc1"),
-        *("## Top part", "### Inner", "Setext\n------", "> ### Why *quoted*?", "text"),
+        *("## Top part", "### Inner", "Setext\n------", "> ### Why *quoted*?", "## In MDX {/*mdx-id*/}"),
     ]
     anchors = [
         *("rolling-back-twice", "the-init-call", "see-docs", "über-uns", "intro", "custom", "here", "in-html"),
-        *("twice-1", "^abc1", "Top part#Inner", "setext", "why-quoted", "L10-L20"),
+        *("twice-1", "^abc1", "Top part#Inner", "setext", "why-quoted", "mdx-id", "in-mdx", "L10-L20"),
     ]
     files = {"a.md": "".join(f"[[b#{anchor}]]\n" for anchor in anchors), "b.md": "# B\n\n" + "\n\n".join(headings)}
 
@@ -186,6 +186,10 @@ def test_links_that_only_kbhub_follows_are_told(audited):
         4: ("info", None),
         5: ("info", "guides/Setup.md"),
     }
+
+
+def test_a_suffix_is_not_missed_where_most_links_have_none(audited):
+    assert audited({"a.md": "[b](b) [b](/b) [b](b.md)\n", "b.md": "# B\n"}, checks=["spelling"]).findings == ()
 
 
 def test_front_matter_and_bytes_that_cannot_be_read_are_errors_at_their_lines(audited):

@@ -52,7 +52,7 @@ _NO_PARAGRAPH = re.compile(
     r"[ \t]*(?:>|\||[-*+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|#{1,6}(?:[ \t]|$)"
     r"|</?[A-Za-z][\w-]*(?:[\s/>]|$)|<[!?]|\[[^\]]{1,999}\]:)"
 )
-_ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.:]|[\w-]+=)[^{}]*\}$")
+_ATTRIBUTES = re.compile(r"\{(?::?[ \t]*(?:[#.:]|[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}$")
 _COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
 """A comment, or a short code of a site (`<!-- md:setting name -->`), whose last group is what readers see."""
 
@@ -328,7 +328,7 @@ class _Scanner:
 
 
 def heading_text(text: str) -> str:
-    """Return a heading as readers see it: on one line, without `{#id}`, comments and the markup within a line."""
+    """Return a heading as readers see it: on one line, without ids in braces, comments and the markup within a line."""
     text = _ATTRIBUTES.sub("", text[: 2 * MAX_HEADING_CHARS])
     if "<!--" in text:
         text = _COMMENT.sub("", text).strip() or _COMMENT.sub(r"\1", text)

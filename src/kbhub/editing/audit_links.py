@@ -29,6 +29,7 @@ _WIKILINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
 _ELEMENT = re.compile(r"<[^<>]*>")
 _ID = re.compile(r"""\b(?:id|name)\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'<>]+))""", re.IGNORECASE)
 _BRACES = re.compile(r"\{[^{}\n]*#([^\s{}]+)[^{}\n]*\}")
+_MDX_ID = re.compile(r"\{/\*\s*([^\s{}*]+)\s*\*/\}[ \t]*$", re.MULTILINE)
 _HTML_HEADING = re.compile(r"<h[1-6]\b[^<>]*>(.{1,500}?)</h[1-6]>", re.IGNORECASE | re.DOTALL)
 _QUOTED_HEADING = re.compile(r"^(?:> ?)+#{1,6} +(.{1,500}?)#*$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)\s*$")
@@ -67,7 +68,7 @@ class Anchors:
             forms = {squashed(heading), squashed(shown), squashed(_LEADING_NUMBER.sub("", shown))}
             self._headings.update(filter(None, forms))
         ids = (next(group for group in match.groups() if group) for match in _ID.finditer(text))
-        self._named = {*ids, *_BRACES.findall(text)}
+        self._named = {*ids, *_BRACES.findall(text), *_MDX_ID.findall(text)}
         self._generates = GENERATING.search(text) is not None
         self._blocks = {match[1] for line in self._document.lines if (match := _BLOCK.search(line))}
 
@@ -143,7 +144,12 @@ class _Targets:
 
     def __init__(self, material: Material) -> None:
         paths = material.documents
-        self.on_site = site_settings(material.base) is not None
+        named = Counter(
+            is_markdown(link.target)
+            for link in material.links
+            if link.kind in PATH_KINDS and link.goal and is_markdown(link.goal[1]) and not link.target.endswith("/")
+        )
+        self.on_site = site_settings(material.base) is not None or named[False] > named[True]
         """Whether the addresses of pages have no suffix, or `.html`."""
         self.table = PathTable(paths)
         self._folded: dict[str, int] = defaultdict(int)
