@@ -36,7 +36,8 @@ class SideFile:
         if not self.path.exists():
             return []
         try:
-            with closing(self._connected(apsw.SQLITE_OPEN_READONLY)) as connection:
+            with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+                connection.set_busy_timeout(self.busy_ms)
                 return connection.execute(statement, values).fetchall()
         except apsw.Error:
             return []
@@ -69,17 +70,13 @@ class SideFile:
         private_directory(self.path.parent)
         # Created here with the right mode, so that no other user can ever read it.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = self._connected(apsw.SQLITE_OPEN_READWRITE)
+        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
+            connection.set_busy_timeout(self.busy_ms)
             self._prepare(connection)
         except BaseException:
             connection.close(force=True)
             raise
-        return connection
-
-    def _connected(self, flags: int) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path), flags=flags)
-        connection.set_busy_timeout(self.busy_ms)
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:

@@ -11,7 +11,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -57,23 +57,6 @@ class Read:
     unread: frozenset[str]
 
 
-class Embedding:
-    """Computes the vectors of documents, each text once."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._made: set[int] = set()
-
-    def of(self, documents: Iterable[NewDocument]) -> dict[int, bytes | None]:
-        """Return the vectors of the chunks of documents by key, except those returned before."""
-        vectors = dict[int, bytes | None]()
-        with suppress(EmbedderError):  # the caller will get it when it tries itself
-            texts = {key: text for document in documents for key, text in keyed_texts(document, self._made)}
-            vectors = stored_vectors(self._embedder, texts)
-        self._made.update(vectors)
-        return vectors
-
-
 @struct(frozen=False)
 class DocumentReader:
     """Reads the files of a base, keeps texts if configured, and records what could not be read; a context manager."""
@@ -83,6 +66,8 @@ class DocumentReader:
     limits: Limits
     failed: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
+    embedded: set[int] = field(default_factory=set)
+    """Keys of the vectors that were returned, each once."""
     refuse_secrets: bool = False
     """Whether documents that seem to hold a credential are left out, as for others to read."""
     parser: IsolatedParser = field(default_factory=IsolatedParser)
@@ -140,10 +125,10 @@ class DocumentReader:
     def read_all(
         self,
         entries: Sequence[FileEntry],
-        embedding: Embedding | None = None,
+        embedder: Embedder | None = None,
         known: Mapping[str, tuple[int, int, bytes]] = NOTHING,
     ) -> Read:
-        """Read files, or the kept texts of deleted ones, with vectors if there is an embedding."""
+        """Read files, or the kept texts of deleted ones, with vectors if there is an embedder."""
         failed, unread = len(self.failed), set(self.unread)
         documents, same = [], []
         for entry in entries:
@@ -153,7 +138,12 @@ class DocumentReader:
                 documents.append(document)
             elif entry.path not in self.unread:
                 same.append(entry)
-        vectors = embedding.of(documents) if embedding else {}
+        vectors = dict[int, bytes | None]()
+        if embedder:
+            texts = {key: text for document in documents for key, text in keyed_texts(document, self.embedded)}
+            with suppress(EmbedderError):  # the caller will get it when it tries itself
+                vectors = stored_vectors(embedder, texts)
+            self.embedded.update(vectors)
         return Read(
             documents=tuple(documents),
             same=tuple(same),
@@ -369,12 +359,6 @@ def _started(job: Job, embedder: Embedder | None) -> subprocess.Popen[bytes] | F
         return None
 
 
-def work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Run a job, the whole life of a worker: read it from a stream and answer one `Read` per part, in order."""
-    job: Job = pickle.load(requests)  # noqa: S301 - what started this process says
-    _carry_out(job, StaticEmbedder(*job.embedder) if job.embedder else None, answers)
-
-
 def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> None:
     ready: queue.Queue[bytes | None] = queue.Queue(AHEAD)
     sender = threading.Thread(target=_send, args=(ready, answers))
@@ -382,10 +366,9 @@ def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> 
     answers.write(GREETING)
     try:
         keeping = DeletedTexts(job.limits.kept, job.base)
-        embedding = Embedding(embedder) if embedder else None
         with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
             for part in job.parts:
-                ready.put(pickle.dumps(files.read_all(part, embedding)))  # takes half as much memory as the objects
+                ready.put(pickle.dumps(files.read_all(part, embedder)))  # takes half as much memory as the objects
                 if sum(entry.size for entry in part) > PART_BYTES:
                     ready.join()  # hold such a large file once, not five times
     finally:
@@ -405,6 +388,7 @@ def _send(ready: queue.Queue[bytes | None], answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Read files for the process that started this one."""
+    """Read files for the process that started this one: its job is the input, answered by one `Read` per part."""
     with answering() as answers:
-        work(sys.stdin.buffer, answers)
+        job: Job = pickle.load(sys.stdin.buffer)  # noqa: S301 - what started this process says
+        _carry_out(job, StaticEmbedder(*job.embedder) if job.embedder else None, answers)

@@ -19,7 +19,7 @@ from kbhub.index.query.parser import Term, normalise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, scan_base
-from kbhub.sync.indexer import DocumentReader, Embedding
+from kbhub.sync.indexer import DocumentReader
 from kbhub.types import Base, FileEntry
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, kind_of
@@ -68,7 +68,7 @@ def scan(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kbhub-", ignore_cleanup_errors=True)))
         path, keeping = folder / "unindexed.db", DeletedTexts(None, base)
         with IndexWriter(path) as writer, DocumentReader(base, keeping, limits) as reader, writer.transaction():
-            read = reader.read_all(best, Embedding(embedder) if embedder else None)
+            read = reader.read_all(best, embedder)
             for document in read.documents:
                 writer.put(document, read.vectors)
         index = SqliteIndex(path, base.id)
