@@ -18,7 +18,7 @@ from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import EdgeKind, Neighbour
 from kbhub.search.evidence import QueryTerms, same_text
-from kbhub.search.plan import Evidence, OpenBase, standings_of
+from kbhub.search.plan import Evidence, declared_in
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
 from kbhub.workspace.formats import SITE_SUFFIXES
@@ -267,9 +267,9 @@ def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hi
     base, more = hub.select([neighbour.base])[0], dict[str, Any]()
     with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
         if row := index.document(path):
-            opened = OpenBase(base, index, comparable=False)
-            standing = standings_of(hub, opened, [row], hub.options.clock())[row.id]
-            more = {"outdated": standing.outdated, "rejected": standing.rejected, "trust": standing.trust}
+            said = declared_in(hub, base, index, [row], hub.options.clock())
+            more = {"outdated": said.outdated.get(row.id), "trust": said.trust.get(row.id)}
+            more["rejected"] = row.id in said.rejected
     return passage_of(neighbour, shortened(whole, start, document), "related", reason, score=None, **more)
 
 

@@ -21,7 +21,7 @@ from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, first_of_each, k
 from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, age_days, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import (
     Candidate,
@@ -29,11 +29,10 @@ from kbhub.search.plan import (
     Plan,
     RankingSignal,
     SignalPart,
-    Standing,
     TermWeights,
     WeightedTerm,
     by_base,
-    standings_of,
+    declared_in,
 )
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Correction, Hit, Mode, Query, SearchResult, Signal, Span, Trace
@@ -379,10 +378,10 @@ def described(
     documents = bases.documents([hit.document_key for best in page for hit in (best, *best.same)])
     chunks = bases.chunks([hit.key for best in page for hit in (best, *best.more[:also])])  # all in one go
     active, settings = bases.hub.discovery().bases, bases.hub.config().settings
-    standings: dict[Key, Standing] = {}
+    said: dict[int, Declarations] = {}
     for number, ids in by_base(documents).items():
-        found = standings_of(bases.hub, bases.open[number], [documents[number, row] for row in ids], bases.now)
-        standings |= {(number, row): standing for row, standing in found.items()}
+        rows, opened = [documents[number, row] for row in ids], bases.open[number]
+        said[number] = declared_in(bases.hub, opened.base, opened.index, rows, bases.now)
     docids = short_docids([documents[best.document_key].docid for best in page], bases.indexes)
 
     def place(key: Key) -> str:
@@ -400,8 +399,8 @@ def described(
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)
         more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights)[0]} if second else {}
-        standing, age = standings[best.document_key], age_days(document, bases.now)
-        outdated_by = standing.outdated
+        own, age = said[best.key[0]], age_days(document, bases.now)
+        outdated_by = own.outdated.get(document.id)
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
         twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
@@ -427,12 +426,12 @@ def described(
                 score=round(min(1.0, best.score * scale), SCORE_DIGITS),
                 kind=document.kind,
                 age_days=age,
-                stale=standing.outdated is not None or (age > STALE_DAYS and not standing.decided),
+                stale=document.id in own.outdated or (age > STALE_DAYS and document.id not in own.decided),
                 outdated=outdated_by,
                 replaces=tuple([place(key) for key in best.replaces]),
                 kept=document.size < 0,
-                rejected=standing.rejected,
-                trust=standing.trust,
+                rejected=document.id in own.rejected,
+                trust=own.trust.get(document.id),
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
                 contexts=matching(home.contexts, settings.contexts, document.path),
                 also=tuple(

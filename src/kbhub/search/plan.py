@@ -12,7 +12,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.engine import ChunkRow, DocumentRow, Index, Key, Selection
 from kbhub.index.query.parser import ParsedQuery, Term
-from kbhub.index.references import declared
+from kbhub.index.references import Declarations, declared
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
@@ -272,35 +272,19 @@ def by_base(keys: Iterable[Key]) -> dict[int, list[int]]:
     return grouped
 
 
-@struct
-class Standing:
-    """Whether a document may still be relied on."""
+def declared_in(hub: Hub, base: Base, index: Index, documents: Sequence[DocumentRow], now: float) -> Declarations:
+    """Return what documents declare of themselves; one whose file is gone is outdated, and only memories are rejected.
 
-    outdated: str | None
-    decided: bool
-    """Whether it is a decision, which age alone does not make stale."""
-    rejected: bool
-    trust: str | None
-    """Who stands behind it: one of `references.TRUST`."""
-
-
-def standings_of(hub: Hub, base: OpenBase, documents: Sequence[DocumentRow], now: float) -> dict[int, Standing]:
-    """Return the standing of documents, by id; `now` is in seconds since the epoch."""
-    said, settings = declared(base.index, documents, now), hub.config().settings
-    reasons = said.outdated
+    `now` is in seconds since the epoch.
+    """
+    said, settings = declared(index, documents, now), hub.config().settings
     for row in documents:
         if row.size < 0:
-            gone = deleted_words(DeletedTexts(hub.limits().kept, base.base).gone_since(row.path))
-            reasons[row.id] = f"{reasons[row.id]}; {gone}" if row.id in reasons else gone
-    return {
-        row.id: Standing(
-            outdated=reasons.get(row.id),
-            decided=row.id in said.decided,
-            rejected=row.id in said.rejected and is_memory(settings, base.base, row.path),
-            trust=said.trust.get(row.id),
-        )
-        for row in documents
-    }
+            gone = deleted_words(DeletedTexts(hub.limits().kept, base).gone_since(row.path))
+            said.outdated[row.id] = f"{said.outdated[row.id]}; {gone}" if row.id in said.outdated else gone
+        if row.id in said.rejected and not is_memory(settings, base, row.path):
+            said.rejected.discard(row.id)
+    return said
 
 
 @struct
