@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from math import prod
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from kbhub.errors import EmbedderError
 from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.parser import paired, parse_query, stems
+from kbhub.models.embedding import packaged_embedder
 from kbhub.search.document_signals import Facts, facts_in, own_time
-from kbhub.search.evidence import embedded, rarity
+from kbhub.search.evidence import rarity
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 from kbhub.types import Kind
 from kbhub.values import struct
@@ -142,7 +145,9 @@ class Statement:
     @cached_property
     def vector(self) -> NDArray[np.float32] | None:
         """The vector of the packaged model, or None if that is missing."""
-        return embedded(self.text)
+        with suppress(EmbedderError):
+            return packaged_embedder().embed_query(self.text)
+        return None
 
     @cached_property
     def changes(self) -> bool:

@@ -18,9 +18,6 @@ from kbhub.models.embedding import packaged_embedder
 from kbhub.search.plan import EXAMINED, Candidate, Evidence, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from kbhub.models.static_model import QueryVectors
 
 _IDENTIFIER = re.compile(
@@ -150,13 +147,6 @@ def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
     cosines = model.nearest([word.strip(_MARKS) for word, _ in missing], words) if model else [0.0] * len(missing)
     unlike = [min(1.0, max(0.0, (SAME - cosine) / (SAME - OTHER))) for cosine in cosines]
     return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)])
-
-
-def embedded(text: str) -> NDArray[np.float32] | None:
-    """Return the vector of a sentence by the packaged model, or None if it is missing."""
-    with suppress(EmbedderError):
-        return packaged_embedder().embed_query(text)
-    return None
 
 
 @cache
