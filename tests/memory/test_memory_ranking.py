@@ -4,14 +4,7 @@ import pytest
 
 from kbhub.memory.catalog import count_refs
 from kbhub.memory.changes import remember
-from kbhub.search.document_signals import (
-    LEAST_FACTOR,
-    SUPERSEDED_FACTOR,
-    confidence,
-    decay,
-    strength,
-    strength_factor,
-)
+from kbhub.search.document_signals import LEAST_FACTOR, SUPERSEDED_FACTOR, strength, strength_factor
 from kbhub.search.retrieval import RRF_K
 from kbhub.types import Query
 from kbhub.values import DAY_SECONDS
@@ -127,9 +120,10 @@ def test_strength_is_decay_times_confidence():
     """
     now = 1_000_000_000.0
     fading = {-30: 1, 0: 1, 45: 0.75, 90: 0.5, 162: 0.1, 2000: 0.1}
-    assert {days: decay(days) for days in fading} == pytest.approx(fading)
-    assert [confidence("agent", uses) for uses in (0, 1, 3, 7, 8)] == pytest.approx([0.5, 0.6, 0.7, 0.8, 0.8])
-    assert confidence("user", 0) == pytest.approx(0.7)
+    assert {days: strength("user", 7, now - days * DAY_SECONDS, now) for days in fading} == pytest.approx(fading)
+    confidence = [strength("agent", uses, now, now) for uses in (0, 1, 3, 7, 8)]
+    assert confidence == pytest.approx([0.5, 0.6, 0.7, 0.8, 0.8])
+    assert strength("user", 0, now, now) == pytest.approx(0.7)
     assert strength("user", 3, now - 90 * DAY_SECONDS, now) == pytest.approx(0.5 * 0.9)
     assert strength("user", 7, now, now) == pytest.approx(1)
     assert strength("agent", 0, 0, now) == pytest.approx(0.05)

@@ -258,19 +258,11 @@ HALF_LIFE_DAYS = 180.0
 """Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
 
 
-def decay(days: float) -> float:
-    """Return the decay after days (negative: 0) without a confirmed use, falling linearly from 1 to `LEAST_DECAY`."""
-    return max(LEAST_DECAY, 1 - max(0.0, days) / FADING_DAYS)
-
-
-def confidence(source: Source, uses: int) -> float:
-    """Return the confidence in a memory by who vouches for it, and how often it was read, cited or confirmed."""
-    return CONFIDENCE[source] + min(MOST_FROM_USE, PER_DOUBLING * math.log2(1 + max(0, uses)))
-
-
 def strength(source: Source, uses: int, last_use: float, now: float, misleading: int = 0) -> float:
     """Return the strength of a memory, up to 1; `last_use` (or writing) and `now` are in seconds since the epoch."""
-    return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses) * MISLED**misleading
+    decay = max(LEAST_DECAY, 1 - max(0.0, (now - last_use) / DAY_SECONDS) / FADING_DAYS)
+    confidence = CONFIDENCE[source] + min(MOST_FROM_USE, PER_DOUBLING * math.log2(1 + max(0, uses)))
+    return decay * confidence * MISLED**misleading
 
 
 def strength_factor(strength: float, *, superseded: bool = False) -> float:
