@@ -120,7 +120,7 @@ def _locked(
                 usable = difference if unchanged and not full and not difference.new_index else None
                 if not usable and not (unchanged and difference.paths is None):
                     scan = scan_base(files.base, files.keeping, files.limits)
-                run = Run(files.base, writer, embedder, scan, files, full=full, progress=progress, notes=notes)
+                run = Run(writer, embedder, scan, files, full=full, progress=progress, notes=notes)
                 run.all(usable)
                 return run, writer.counts()
         except _DAMAGE as error:  # in a page that was not read before
@@ -176,7 +176,6 @@ class Writer(Protocol):
 class Run:
     """One sync under the lock, with its counts."""
 
-    base: Base
     writer: Writer
     embedder: Embedder | None
     scan: Scan
@@ -223,7 +222,7 @@ class Run:
                 files_done += len(batch)
                 self._write(read, indexed, len(self.scan.files) - len(suspects) + files_done)
                 if self.progress:
-                    self.progress(self.base.id, files_done, len(suspects))
+                    self.progress(self.files.base.id, files_done, len(suspects))
         # Removed last, so that a renamed document can reuse its vectors.
         for first in range(0, len(removed), BATCH_FILES):
             with self.writer.transaction():
@@ -240,7 +239,7 @@ class Run:
             documents = len(self.scan.files) - len(self.files.unread)
         left_out = (Problem(subject=path, message=reason) for path, reason in self.left_out.items())
         return SyncReport(
-            base=self.base.id,
+            base=self.files.base.id,
             added=added,
             changed=changed,
             removed=self.removed,
@@ -355,7 +354,7 @@ class Run:
         unsure = self.scan.unlisted or files.failed or files.unread or files.keeping.rules
         generation = self.writer.meta("generation") if whole and self.settled and not unsure else None
         in_step = None if generation is None else f"{generation} {self.digest or digest_of(self.scan)}"
-        commits = commit_times(self.base, self.writer.meta("head"), self.fresh)
+        commits = commit_times(self.files.base, self.writer.meta("head"), self.fresh)
         with self.writer.transaction(content=False):
             problems = [(p.subject, p.message) for p in (*self.scan.skipped, *files.failed)]
             self.writer.set_problems(problems, self.paths)
@@ -364,7 +363,7 @@ class Run:
             self.writer.set_meta(
                 {
                     # For people to read; a path may contain undecodable bytes.
-                    "base": str(self.base.path).encode("utf-8", "backslashreplace").decode(),
+                    "base": str(self.files.base.path).encode("utf-8", "backslashreplace").decode(),
                     "head": commits.head if commits else None,
                     PROGRESS: None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),

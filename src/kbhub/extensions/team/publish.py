@@ -65,7 +65,7 @@ def publish(
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))
         again = full or bool(writer.meta(INLINE_TAGS)) != base.inline_tags
-        run = Run(base, writer, embedder, scan, files, full=again, progress=progress, notes=[])
+        run = Run(writer, embedder, scan, files, full=again, progress=progress, notes=[])
         run.all(None)
         writer.set_meta({"publisher": place, INLINE_TAGS: base.inline_tags})
         counts = writer.counts()
