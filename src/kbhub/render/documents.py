@@ -155,8 +155,8 @@ def tags_report(result: Tags) -> Report:
     if len(parts) < result.total:
         notes.append(say(f"{len(parts)} of {counted(result.total, 'document' if result.names else 'tag')} shown."))
     notes += [_unread(skip) for skip in result.skipped]
-    advice, first = "pass fewer tags, or a larger limit", [head]
-    return Report("", parts, summary=lambda _: first, notes=notes, advice=advice, data=result, lists=lists, rows=rows)
+    advice = "pass fewer tags, or a larger limit"
+    return Report("", parts, summary=[head], notes=notes, advice=advice, data=result, lists=lists, rows=rows)
 
 
 def _neighbour(neighbour: Neighbour) -> Item:

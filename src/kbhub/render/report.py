@@ -182,10 +182,10 @@ class Report:
     head: Text | Item = ""
     parts: Sequence[Text | Item | Quote] = ()
     foot: Text = ""
-    summary: Callable[[int], Sequence[Text]] | None = None
-    """Returns the first lines for a model, given the number of items that it gets."""
-    calls: Callable[[int], Sequence[Text]] | None = None
-    """Returns what a model can do next, given the number of items that it gets."""
+    summary: Sequence[Text] | Callable[[int], Sequence[Text]] = ()
+    """The first lines for a model, maybe by the number of items that it gets."""
+    calls: Sequence[Text] | Callable[[int], Sequence[Text]] = ()
+    """What a model can do next, likewise."""
     notes: Sequence[Text] = ()
     """What limits the result; people get it on standard error."""
     most_notes: int = 4
@@ -229,8 +229,8 @@ def model_answer(report: Report, limit: float = ANSWER_BYTES) -> tuple[str, Any]
     notes = _notes(report.notes, report.most_notes)
 
     def around(count: int) -> tuple[list[str], list[str]]:
-        top = [*map(model_line, report.summary(count))] if report.summary else []
-        tail = [*notes, *map(model_line, report.calls(count) if report.calls else ())]
+        top = [*map(model_line, report.summary(count) if callable(report.summary) else report.summary)]
+        tail = [*notes, *map(model_line, report.calls(count) if callable(report.calls) else report.calls)]
         gap = [""] if items and "" in top and tail else []
         return [*top, *_lines(report.head, None, listed=False)], [*gap, *tail]
 

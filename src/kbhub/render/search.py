@@ -157,7 +157,7 @@ def search_report(
 
     summary = partial(_summary, result, query, None if nearest else cursor)
     calls, notes = _calls(result, query, full=full), _notes(result)
-    return Report(parts=items, summary=summary, calls=lambda _: calls, notes=notes, data=result, lists=("hits",))
+    return Report(parts=items, summary=summary, calls=calls, notes=notes, data=result, lists=("hits",))
 
 
 def _empty_handed(result: SearchResult) -> bool:
@@ -337,7 +337,7 @@ def answer_report(
     if answer.outcome == "passages":
         number = counted(len(passages), "passage")
         head = say(f"{number} for {{}}, best first. Write the answer from them, and cite refs.", question)
-        return Report(parts=passages, summary=lambda _: [head], calls=lambda _: calls, notes=notes, data=answer)
+        return Report(parts=passages, summary=[head], calls=calls, notes=notes, data=answer)
     if answer.outcome == "not_covered":
         parts: list[Text | Item | Quote] = [say(answer.text)]
         if answer.unmatched:
@@ -345,7 +345,7 @@ def answer_report(
         if answer.references:
             rest = [_source(source) for source in answer.references[len(passages) :]]
             parts += ["", "Not an answer, but the nearest passages:", *passages, *rest]
-        return Report(parts=parts, calls=lambda _: calls, notes=notes, data=answer)
+        return Report(parts=parts, calls=calls, notes=notes, data=answer)
     parts = [Quote(answer.text, sys.maxsize, terms=terms)]
     summary = [say("Answer to {}, written by {}; [n] is a source below.", question, _writer(answer))]
     if answer.outcome == "not_answered":
@@ -359,7 +359,7 @@ def answer_report(
             quotes = [next((one for one in support if one.number == source.number), None) for source in sources]
             parts += ["", label, *(_source(source, of=quote) for source, quote in zip(sources, quotes, strict=True))]
     parts += [f"… and {len(others) - OTHERS} more"] if len(others) > OTHERS else []
-    return Report(parts=parts, summary=lambda _: summary, calls=lambda _: calls, notes=notes, data=answer)
+    return Report(parts=parts, summary=summary, calls=calls, notes=notes, data=answer)
 
 
 def answer_notes(answer: Answer, queries: Sequence[str] = ()) -> list[str]:
