@@ -18,7 +18,6 @@ from kbhub.models.static_model import (
     LOOK_UPS,
     MEDIAN_NORM,
     PIECES,
-    UNKNOWN,
     UNKNOWN_ID,
     QueryVectors,
 )
@@ -57,7 +56,7 @@ def test_the_constants_are_those_of_the_model_and_the_list_of_pieces_is_that_of_
 
     assert pytest.approx(_median(lengths), abs=0.01) == MEDIAN_NORM
     assert np.abs(lengths - INFORMATIVE_NORM * MEDIAN_NORM).min() > 1
-    assert (whole.model.unk_token_id, vocabulary[UNKNOWN]) == (UNKNOWN_ID, UNKNOWN_ID)
+    assert (whole.model.unk_token_id, vocabulary["[UNK]"]) == (UNKNOWN_ID, UNKNOWN_ID)
     assert (whole.model.weights, whole.model.token_mapping) == (None, None)
     assert max(len(token.removeprefix("##")) for token in vocabulary if token.isascii()) <= LONGEST_PIECE
 

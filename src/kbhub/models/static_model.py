@@ -393,7 +393,7 @@ PIECES = "pieces.txt"
 MEDIAN_NORM = 322.79
 """Median length of the packaged model's rows; checked by tests/models/test_query_vectors.py."""
 
-UNKNOWN, UNKNOWN_ID = "[UNK]", 1
+UNKNOWN_ID = 1
 """Token of a word that cannot be split into known pieces."""
 
 LONGEST_PIECE = 18
