@@ -42,26 +42,17 @@ def plain_tags(text: str) -> str:
 def _passed(text: str, match: re.Match[str], missing: set[str]) -> tuple[int, str]:
     """Return the position after a special construct, and the text kept of it."""
     start, begin = match.span()
-    if match[3]:
-        return _after_code(text, begin, match[3].lower(), missing)
-    closer = "-->" if match[1] else "]]>" if match[2] else ">"
+    name, closer = (match[3] or "").lower(), "-->" if match[1] else "]]>" if match[2] else ">"
     end = -1 if closer in missing else text.find(closer, start + 2 if match[1] else begin)
     if end < 0:
         missing.add(closer)
-        return begin, html.escape(match[0])
+        return begin, f"&lt;{name}" if name else html.escape(match[0])
+    if name and text[end - 1] != "/":
+        # A script or a style sheet that is not closed goes to the end of the text, as in browsers.
+        closing = re.compile(rf"</{name}", re.IGNORECASE).search(text, end + 1)
+        after = text.find(">", closing.end()) + 1 if closing else 0
+        return (after, " ") if after else (len(text), "")
     return end + len(closer), html.escape(text[begin:end]) if match[2] else ""
-
-
-def _after_code(text: str, begin: int, name: str, missing: set[str]) -> tuple[int, str]:
-    """Pass a script or a style sheet; one that is not closed goes to the end of the text, as in browsers."""
-    opened = text.find(">", begin)
-    if opened < 0 or name in missing:
-        return begin, f"&lt;{name}" if opened < 0 else ""
-    if text[opened - 1] == "/":
-        return opened + 1, ""
-    end = re.compile(rf"</{name}", re.IGNORECASE).search(text, opened + 1)
-    closed = text.find(">", end.end()) + 1 if end else 0
-    return (closed, " ") if closed else (len(text), "")
 
 
 MAX_SPAN = 1000
@@ -325,8 +316,18 @@ class _Page(HTMLParser):
                 start = attributes.get("start", "")
                 number = int(start) if start.isascii() and start.isdigit() and len(start) < 7 else 1
                 self.writer.open(_LISTS[tag], number=number)
-            case "li" | "dt" | "dd":
-                self._start_item(tag)
+            case "li":
+                if self.writer.innermost() == "li":
+                    self.writer.close("li")
+                if self.writer.innermost() not in ("ul", "ol"):
+                    self.writer.open("ul")
+                self.writer.item()
+            case "dt" | "dd":
+                if (term := self.writer.innermost()) in ("dt", "dd"):
+                    self.writer.close(term)
+                if self.writer.innermost() != "dl":
+                    self.writer.open("dl")
+                self.writer.open(tag, *((": ", "  ") if tag == "dd" else ()))
             case "blockquote":
                 self.writer.open("blockquote", "> ", "> ")
             case "hr":
@@ -349,20 +350,6 @@ class _Page(HTMLParser):
                     self._start_cell(tag, attributes)
             case _ if tag not in _VOID:
                 self.inline.open(tag, attributes)
-
-    def _start_item(self, tag: str) -> None:
-        writer = self.writer
-        terms = tag != "li"
-        if writer.innermost() in (("dt", "dd") if terms else ("li",)):
-            writer.close(writer.innermost())
-        if writer.innermost() not in (("dl",) if terms else ("ul", "ol")):
-            writer.open("dl" if terms else "ul")
-        if tag == "dt":
-            writer.open("dt")
-        elif tag == "dd":
-            writer.open("dd", ": ", "  ")
-        else:
-            writer.item()
 
     def _end_code(self) -> None:
         if self.code is None:

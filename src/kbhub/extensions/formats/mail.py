@@ -5,9 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 import re
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
 from datetime import UTC, datetime
 from email.message import EmailMessage, Message
 from email.utils import parsedate_to_datetime
@@ -18,7 +16,6 @@ from kbhub.documents.markdown import plain_document
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.extensions.formats.markdown_writer import closed
 from kbhub.types import Document
-from kbhub.values import struct
 from kbhub.workspace.formats import file_title
 
 HEADER_CHARACTERS = 10_000
@@ -44,7 +41,6 @@ _SHOWN = ("from", "to", "cc", "date")
 
 def read_mail(path: str, data: bytes) -> Document:
     """Read a mail: its plain text, else its HTML as Markdown; forwarded messages as sections; names of attachments."""
-    reading = _Mail()
     try:
         whole = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if whole.count(b"\n--") > BOUNDARIES or len(_NESTING.findall(whole)) > NESTED_PARTS:
@@ -57,9 +53,9 @@ def read_mail(path: str, data: bytes) -> Document:
         assert isinstance(message, EmailMessage)
         if not message.keys():
             return plain_document(path, data, "It has no headers of a mail, so it is indexed as plain text.")
-        reading.take(message)
+        blocks, attachments, problems = _read(message)
         if len(short) < len(whole):
-            reading.problems.append(f"A header is longer than {CONTENT_CHARACTERS} characters; its end is left out.")
+            problems.append(f"A header is longer than {CONTENT_CHARACTERS} characters; its end is left out.")
     except Exception as error:  # noqa: BLE001 - the library raises anything for a broken mail, which must not stop others
         what = f"{type(error).__name__}: {error}"[:200]
         return plain_document(path, data, f"It is no mail that can be read ({what}), so it is indexed as plain text.")
@@ -68,15 +64,15 @@ def read_mail(path: str, data: bytes) -> Document:
         when: datetime = parsedate_to_datetime(_header(message, "date"))
         moment = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
         values["date"] = moment.isoformat(timespec="seconds")
-    if reading.attachments:
-        reading.blocks.append("\n".join(["Attachments:", "", *(f"- {name}" for name in reading.attachments)]))
+    if attachments:
+        blocks.append("\n".join(["Attachments:", "", *(f"- {name}" for name in attachments)]))
     return document_of_markdown(
         path,
-        "\n\n".join(reading.blocks),
+        "\n\n".join(blocks),
         title=_header(message, "subject"),
         front_matter=values,
         shown=_SHOWN,
-        problems=tuple(dict.fromkeys(reading.problems)),
+        problems=tuple(dict.fromkeys(problems)),
     )
 
 
@@ -100,71 +96,51 @@ def _shortened(match: re.Match[bytes]) -> bytes:
     return header[:HEADER_CHARACTERS] if name in _READ else header
 
 
-@struct(frozen=False)
-class _Mail:
-    """A mail being read."""
-
-    blocks: list[str] = field(default_factory=list)
-    attachments: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def take(self, message: EmailMessage) -> None:
-        """Read all parts of a mail, without recursion."""
-        pending: list[tuple[Message, int]] = [(message, 1)]
-        for _ in range(PARTS):
-            if not pending:
-                return
-            part, level = pending.pop()
-            kind = part.get_content_type()
-            children = part.get_payload() if part.is_multipart() else []
-            messages = [child for child in children if isinstance(child, Message)] if isinstance(children, list) else []
-            if kind == "multipart/alternative":
-                pending += [(_chosen(messages), level)] if messages else []
-            elif part.get_content_maintype() == "message" and messages:
-                about = [f"{key}: {text}" for key in _SHOWN if (text := _header(messages[0], key))]
-                subject = _header(messages[0], "subject") or "Forwarded message"
-                self.blocks.append(f"{'#' * min(level + 1, 6)} {subject}")
-                self.blocks += ["\n".join(about)] if about else []
-                pending += ((child, level + 1) for child in reversed(messages))
-            elif messages:
-                pending += ((child, level) for child in reversed(messages))
-            elif kind in ("text/plain", "text/html") and not _attached(part):
-                self._text(part, kind)
-            else:
-                self._name(part, kind)
-        if pending:
-            self.problems.append(f"It has more than {PARTS} parts; the others are left out.")
-
-    def _text(self, part: Message, kind: str) -> None:
-        payload = part.get_payload(decode=True)
-        charset = part.get_param("charset", "")
-        content = payload if isinstance(payload, bytes) else b""
-        text, problem = decode_as(content, charset if isinstance(charset, str) else "")
-        text = storable(text)
-        text = markdown_of(text) if kind == "text/html" else closed(text.strip("\n"))
-        self.blocks += [text] if text.strip() else []
-        self.problems += [problem] if problem else []
-
-    def _name(self, part: Message, kind: str) -> None:
-        name = ""
-        with suppress(Exception):  # a broken header can raise anything, and counts as none
-            name = " ".join(storable(part.get_filename() or "").split())[:200]
-        if name or not kind.startswith(("text/", "multipart/")):
-            self.attachments.append(f"{name or 'without a name'} ({kind})")
-        elif isinstance(payload := part.get_payload(decode=True), bytes) and payload.strip():
-            # Other kinds of text, such as an invitation, and bodies without a boundary.
-            self.blocks.append(closed(storable(decode_as(payload, "")[0]).strip("\n")))
+def _read(message: EmailMessage) -> tuple[list[str], list[str], list[str]]:
+    """Return the text of all parts of a mail, the names of attachments, and problems, without recursion."""
+    blocks, attachments, problems = list[str](), list[str](), list[str]()
+    pending: list[tuple[Message, int]] = [(message, 1)]
+    for _ in range(PARTS):
+        if not pending:
+            break
+        part, level = pending.pop()
+        kind = part.get_content_type()
+        children = part.get_payload() if part.is_multipart() else []
+        messages = [child for child in children if isinstance(child, Message)] if isinstance(children, list) else []
+        if kind == "multipart/alternative":  # plain text if it says anything, else the last that can be read
+            plain = [one for one in messages if one.get_content_type() == "text/plain" and _content(one).strip()]
+            readable = [one for one in messages if one.is_multipart() or one.get_content_type() == "text/html"]
+            pending += ((one, level) for one in plain[:1] or (readable or messages)[-1:])
+        elif part.get_content_maintype() == "message" and messages:
+            about = [f"{key}: {text}" for key in _SHOWN if (text := _header(messages[0], key))]
+            blocks.append(f"{'#' * min(level + 1, 6)} {_header(messages[0], 'subject') or 'Forwarded message'}")
+            blocks += ["\n".join(about)] if about else []
+            pending += ((child, level + 1) for child in reversed(messages))
+        elif messages:
+            pending += ((child, level) for child in reversed(messages))
+        elif kind in ("text/plain", "text/html") and not _attached(part):
+            charset = part.get_param("charset", "")
+            text, problem = decode_as(_content(part), charset if isinstance(charset, str) else "")
+            text = markdown_of(storable(text)) if kind == "text/html" else closed(storable(text).strip("\n"))
+            blocks += [text] if text.strip() else []
+            problems += [problem] if problem else []
+        else:
+            name = ""
+            with suppress(Exception):  # a broken header can raise anything, and counts as none
+                name = " ".join(storable(part.get_filename() or "").split())[:200]
+            if name or not kind.startswith(("text/", "multipart/")):
+                attachments.append(f"{name or 'without a name'} ({kind})")
+            elif (content := _content(part)).strip():
+                # Other kinds of text, such as an invitation, and bodies without a boundary.
+                blocks.append(closed(storable(decode_as(content, "")[0]).strip("\n")))
+    if pending:
+        problems.append(f"It has more than {PARTS} parts; the others are left out.")
+    return blocks, attachments, problems
 
 
-def _chosen(parts: Sequence[Message]) -> Message:
-    """Return the alternative to read: plain text if it says anything, else the last that can be read."""
-    for part in parts:
-        if part.get_content_type() == "text/plain":
-            payload = part.get_payload(decode=True)
-            if isinstance(payload, bytes) and payload.strip():
-                return part
-    readable = [part for part in parts if part.is_multipart() or part.get_content_type() == "text/html"]
-    return (readable or list(parts))[-1]
+def _content(part: Message) -> bytes:
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
 
 
 def _attached(part: Message) -> bool:

@@ -34,24 +34,49 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 def read_notebook(path: str, data: bytes) -> Document:
     """Read a notebook: Markdown cells, code and raw cells as code blocks, the start of their textual outputs."""
     record, fault = _json(data, "notebook")
-    cells = _cells(record)
-    if cells is None:
+    notebook = _mapping(record)
+    cells = notebook.get("cells")
+    if not isinstance(cells, list) and isinstance(sheets := notebook.get("worksheets"), list):
+        parts = (_mapping(sheet).get("cells") for sheet in sheets)
+        cells = [cell for part in parts if isinstance(part, list) for cell in part]
+    if not isinstance(cells, list):
         fault = fault or "It has no cells of a notebook, so it is indexed as plain text."
         return plain_document(path, data, fault)
-    metadata = record.get("metadata")
-    notebook = _Notebook(metadata if isinstance(metadata, dict) else {})
-    for cell in cells:
-        notebook.take(cell)
-    front = notebook.front
+    metadata = _mapping(notebook.get("metadata"))
+    places = (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name"))
+    language = next(filter(None, (_word(_mapping(metadata.get(key)).get(name)) for key, name in places)), "")
+    blocks, front, strange = list[str](), FrontMatter(), 0
+    for cell in map(_mapping, cells):
+        kind, source, outputs = cell.get("cell_type"), cell.get("source"), cell.get("outputs")
+        if not isinstance(kind, str):
+            strange += 1
+            continue
+        text = storable(_string(cell.get("input", source) if kind == "code" else source)).strip("\n")
+        if kind == "heading":
+            level = cell.get("level")
+            blocks.append(f"{'#' * (level if level in (1, 2, 3, 4, 5, 6) else 1)} {' '.join(text.split())}")
+            continue
+        if kind in ("markdown", "raw") and not blocks and text.startswith("---\n"):
+            # Quarto and Jupytext write front matter into the first cell.
+            lines = text.split("\n")
+            front = read_front_matter(lines)
+            text = "\n".join(lines[front.body :]).strip("\n")
+        if kind == "markdown" and text.strip():
+            blocks.append(closed(text))
+        elif text.strip():
+            written_in = (_word(cell.get("language")) or language) if kind == "code" else ""
+            blocks.append("\n".join(fenced(text, written_in)))
+        if isinstance(outputs, list):
+            blocks += ("\n".join(fenced(text, "output")) for text in _outputs(outputs))
     problems = [front.problem] if front.problem else []
-    if count := notebook.strange:
-        are = "is" if count == 1 else "are"
-        problems.append(f"{counted(count, 'cell')} {are} not in the format of a notebook and left out.")
+    if strange:
+        are = "is" if strange == 1 else "are"
+        problems.append(f"{counted(strange, 'cell')} {are} not in the format of a notebook and left out.")
     return document_of_markdown(
         path,
-        "\n\n".join(notebook.blocks),
-        title=front.title or _string(notebook.metadata.get("title")),
-        front_matter={**({"language": notebook.language} if notebook.language else {}), **front.values},
+        "\n\n".join(blocks),
+        title=front.title or _string(metadata.get("title")),
+        front_matter={**({"language": language} if language else {}), **front.values},
         tags=front.tags,
         problems=problems,
     )
@@ -65,66 +90,15 @@ def _json(data: bytes, what: str) -> tuple[Any, str]:
         return None, f"It is no JSON ({str(error)[:200]}), so the {what} is indexed as plain text."
 
 
-def _cells(record: object) -> list[Any] | None:
-    """Return the cells of a notebook, or None if it has none."""
-    if not isinstance(record, dict):
-        return None
-    if isinstance(cells := record.get("cells"), list):
-        return cells
-    if not isinstance(sheets := record.get("worksheets"), list):
-        return None
-    parts = [sheet["cells"] for sheet in sheets if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)]
-    return [cell for part in parts for cell in part]
-
-
-@struct(frozen=False)
-class _Notebook:
-    """A notebook being read."""
-
-    metadata: dict[str, Any]
-    blocks: list[str] = field(default_factory=list)
-    front: FrontMatter = field(default_factory=FrontMatter)
-    strange: int = 0
-    """Cells that could not be read."""
-    language: str = ""
-
-    def __post_init__(self) -> None:
-        for key, name in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
-            about = self.metadata.get(key)
-            if not self.language and isinstance(about, dict):
-                self.language = _word(about.get(name))
-
-    def take(self, cell: object) -> None:
-        """Add the next cell."""
-        if not isinstance(cell, dict) or not isinstance(kind := cell.get("cell_type"), str):
-            self.strange += 1
-            return
-        text = storable(_string(cell.get("input") if kind == "code" and "input" in cell else cell.get("source")))
-        text = text.strip("\n")
-        if kind == "heading":
-            level = cell.get("level")
-            self.blocks.append(f"{'#' * (level if level in (1, 2, 3, 4, 5, 6) else 1)} {' '.join(text.split())}")
-            return
-        if kind in ("markdown", "raw") and not self.blocks and text.startswith("---\n"):
-            # Quarto and Jupytext write front matter into the first cell.
-            lines = text.split("\n")
-            self.front = read_front_matter(lines)
-            text = "\n".join(lines[self.front.body :]).strip("\n")
-        if kind == "markdown" and text.strip():
-            self.blocks.append(closed(text))
-        elif text.strip():
-            language = _word(cell.get("language")) or self.language
-            self.blocks.append("\n".join(fenced(text, language if kind == "code" else "")))
-        outputs = cell.get("outputs")
-        if isinstance(outputs, list):
-            self.blocks += ("\n".join(fenced(text, "output")) for text in _outputs(outputs))
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _outputs(outputs: list[Any]) -> Iterator[str]:
     """Yield the texts of a cell's outputs, cut where they are long."""
     shown = 0
     for output in outputs:
-        text = _ANSI.sub("", storable(_output(output) if isinstance(output, dict) else "")).strip("\n")
+        text = _ANSI.sub("", storable(_output(_mapping(output)))).strip("\n")
         if not text.strip():
             continue
         shown += 1
@@ -141,9 +115,7 @@ def _output(output: dict[str, Any]) -> str:
         return f"{_string(output.get('ename'))}: {_string(output.get('evalue'))}"
     if text := _string(output.get("text")):
         return text
-    values = output.get("data", output)
-    if not isinstance(values, dict):
-        return ""
+    values = _mapping(output.get("data", output))
     for kind in ("text/plain", "text/markdown", "text/latex", "latex"):
         if text := _string(values.get(kind)):
             return text
@@ -181,7 +153,6 @@ class _Node:
     top: float
     width: float
     height: float
-    parent: _Node | None = None
     cards: list[_Node] = field(default_factory=list)
     groups: list[_Node] = field(default_factory=list)
 
@@ -248,8 +219,8 @@ def _cards(nodes: Sequence[_Node]) -> Iterator[str]:
     for node in ordered:
         grouped = node.kind == "group"
         around = (group for group in holders if group is not node and group.holds(node))
-        node.parent = next((group for group in around if not grouped or group.area() > node.area()), root)
-        (node.parent.groups if grouped else node.parent.cards).append(node)
+        parent = next((group for group in around if not grouped or group.area() > node.area()), root)
+        (parent.groups if grouped else parent.cards).append(node)
     pending = [(root, 0)]
     while pending:
         node, depth = pending.pop()

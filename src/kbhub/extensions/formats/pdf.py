@@ -12,7 +12,6 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import field
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ import pypdf
 from kbhub.documents.converted import Part, document_of_parts
 from kbhub.documents.source import unreadable
 from kbhub.types import Document
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -73,35 +71,27 @@ class _TooLongError(Exception):
     """A page or file exceeded its limits."""
 
 
-@struct(frozen=False)
-class _Reading:
-    """A file being read, with its deadline and the characters read so far."""
+def _text_of(page: PageObject, ends: float) -> str:
+    """Extract the text of a page by a deadline (monotonic)."""
 
-    reader: PdfReader
-    ends: float = field(default_factory=lambda: time.monotonic() + PDF_SECONDS)
-    characters: int = 0
-
-    def page(self, page: PageObject) -> tuple[str, ...]:
-        """Extract the lines of a page, with single blank ones between and none at its ends."""
-        ends = min(self.ends, time.monotonic() + PAGE_SECONDS)
-
-        def check(*_: object) -> None:
-            if time.monotonic() > ends:
-                raise _TooLongError
-
-        check()
-        text = page.extract_text(visitor_operand_before=check).encode("utf-8", "replace").decode("utf-8")
-        self.characters += len(text)
-        if self.characters > PDF_CHARACTERS:
+    def check(*_: object) -> None:
+        if time.monotonic() > ends:
             raise _TooLongError
-        lines: list[str] = []
-        for line in text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd").split("\n"):
-            line = " ".join(line.split())
-            if line or (lines and lines[-1]):
-                lines += textwrap.wrap(line, LINE_CHARACTERS, break_on_hyphens=False) if line else [""]
-        while lines and not lines[-1]:
-            lines.pop()
-        return tuple(lines)
+
+    check()
+    return page.extract_text(visitor_operand_before=check).encode("utf-8", "replace").decode("utf-8")
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """Return the lines of a page, with single blank ones between and none at its ends."""
+    lines: list[str] = []
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd").split("\n"):
+        line = " ".join(line.split())
+        if line or (lines and lines[-1]):
+            lines += textwrap.wrap(line, LINE_CHARACTERS, break_on_hyphens=False) if line else [""]
+    while lines and not lines[-1]:
+        lines.pop()
+    return tuple(lines)
 
 
 def read_pdf(path: str, data: bytes) -> Document:
@@ -117,7 +107,7 @@ def read_pdf(path: str, data: bytes) -> Document:
             return unreadable(path, "It is encrypted in a way that needs the library `cryptography`.")
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and must not stop the others
             return unreadable(path, f"It is no PDF that can be read ({_plain(error)[:200].rstrip('.')}).")
-        parts, problems = _pages(_Reading(reader), count)
+        parts, problems = _pages(reader, count)
         if not parts and not problems:
             scanned = "a scan can be searched after OCR (for example by ocrmypdf)"
             problems = [f"None of its {count} pages has text; {scanned}."]
@@ -132,9 +122,10 @@ def read_pdf(path: str, data: bytes) -> Document:
         return document_of_parts(path, title or PurePosixPath(path).stem, parts, values, problems=problems)
 
 
-def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:
+def _pages(reader: PdfReader, count: int) -> tuple[list[Part], list[str]]:
     """Read the pages with text; return them, and messages on what was left out."""
-    chapters = _chapters(reading.reader)
+    ends, characters = time.monotonic() + PDF_SECONDS, 0
+    chapters = _chapters(reader)
     parts: list[Part] = []
     bad: list[int] = []
     above: tuple[tuple[int, str], ...] = ()
@@ -142,9 +133,13 @@ def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:
     for number in range(1, min(count, PDF_PAGES) + 1):
         above += chapters.get(number, ())
         try:
-            lines = reading.page(reading.reader.pages[number - 1])
+            text = _text_of(reader.pages[number - 1], min(ends, time.monotonic() + PAGE_SECONDS))
+            characters += len(text)
+            if characters > PDF_CHARACTERS:
+                raise _TooLongError
+            lines = _lines(text)
         except Exception:  # noqa: BLE001 - a broken page can raise anything, and the others may be fine
-            if time.monotonic() > reading.ends or reading.characters > PDF_CHARACTERS:
+            if time.monotonic() > ends or characters > PDF_CHARACTERS:
                 problems.append(f"It takes too long or has too much text; pages from {number} on are left out.")
                 break
             bad.append(number)
