@@ -9,6 +9,4 @@ dev embed | embed | [OPTIONS] TEXT…
     Print the vector of each text, one JSON list per line.
 """
 
-EXTENSION = Extension(
-    commands=commands_in("kbhub.extensions.lab.commands:", _COMMANDS),
-)
+EXTENSION = Extension(commands=commands_in("kbhub.extensions.lab.commands:", _COMMANDS))

@@ -15,16 +15,7 @@ import numpy as np
 
 from kbhub.errors import DatasetError, UsageError
 from kbhub.extensions.lab import report
-from kbhub.extensions.lab.corpus import (
-    SEED,
-    EvalMode,
-    EvalPlan,
-    QueryResult,
-    ask,
-    eval_folder,
-    open_corpus,
-    sample,
-)
+from kbhub.extensions.lab.corpus import SEED, EvalMode, EvalPlan, QueryResult, ask, eval_folder, open_corpus, sample
 from kbhub.extensions.lab.datasets import Dataset, EvalQuery, haystacks
 from kbhub.values import struct
 
@@ -57,9 +48,9 @@ def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool =
     relevant = [gain > 0 for gain in gains]
     first = relevant.index(True) + 1 if any(relevant[:10]) else 0
     recalls = [sum(relevant[:depth]) / len(ideal) for depth in (5, 10)]
+    best = sorted(ideal.values(), reverse=True)
     return (
-        ndcg(gains, list(ideal.values()), 5),
-        ndcg(gains, list(ideal.values()), 10),
+        *(_dcg(gains[:depth]) / (_dcg(best[:depth]) or 1.0) for depth in (5, 10)),
         *recalls,
         1 / first if first else 0.0,
         float(first == 1),
@@ -68,16 +59,8 @@ def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool =
     )
 
 
-def ndcg(gains: Sequence[float], ideal: Sequence[float], depth: int) -> float:
-    """Return the normalised discounted cumulative gain (Järvelin and Kekäläinen 2002, discount log2(rank + 1)).
-
-    `gains` are those of the results, best first; only `depth` of them count. `ideal` are those of all relevant items.
-    """
-    best = _dcg(sorted(ideal, reverse=True)[:depth])
-    return _dcg(gains[:depth]) / best if best else 0.0
-
-
 def _dcg(gains: Sequence[float]) -> float:
+    """Return the discounted cumulative gain (Järvelin and Kekäläinen 2002, discount log2(rank + 1))."""
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
@@ -145,18 +128,6 @@ class Options:
         return plans
 
 
-@struct(frozen=False)
-class _Measured:
-    """A plan with its answers to the answerable queries."""
-
-    plan: EvalPlan
-    answers: list[QueryResult]
-    others: Mapping[str, list[QueryResult]]
-    """Source → answers to its queries without an answer."""
-    values: NDArray[np.float64]
-    """Shape (queries, metrics)."""
-
-
 def evaluate(
     datasets: Sequence[Dataset], unanswerable: Sequence[Dataset], options: Options, setup: Setup
 ) -> report.EvalReport:
@@ -216,18 +187,19 @@ class _Measurement:
                     depth = 1 if source else options.depth
                     answers = ask(corpora[plan.parts], part, queries, plan, depth=depth, progress=setup.progress)
                     found[plan][source] += answers
-        measured: dict[EvalPlan, _Measured] = {}
+        measured: dict[EvalPlan, NDArray[np.float64]] = {}
+        """Plan → values of the metrics, of shape (queries, metrics)."""
         runs = []
         for plan, others in found.items():
             answers = others.pop(ANSWERED)
-            run = measured[plan] = _Measured(plan, answers, others, self._values([answer.ranked for answer in answers]))
+            values = measured[plan] = self._values([answer.ranked for answer in answers])
             if options.run:
                 report.write_run(self._file(options.run, plan), answers, plan.name)
             # It is compared with the same without ablation, split or wordings, else with the first one.
-            reference = measured.get(EvalPlan("naive")) or next(iter(measured.values()))
-            if plan.without or plan.parts > 1 or plan.wordings:
-                reference = measured[EvalPlan(plan.mode)]
-            runs.append(self._figures(run, None if reference is run else reference))
+            first = EvalPlan("naive") if EvalPlan("naive") in measured else next(iter(measured))
+            reference = EvalPlan(plan.mode) if plan.without or plan.parts > 1 or plan.wordings else first
+            comparison = _comparison(reference.name, values, measured[reference]) if reference != plan else None
+            runs.append(self._figures(plan, answers, others, values, comparison))
         return report.DatasetFigures(
             name=dataset.name,
             documents=documents,
@@ -258,17 +230,25 @@ class _Measurement:
         pairs = zip(rankings, self.queries, strict=True)
         return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
 
-    def _figures(self, run: _Measured, reference: _Measured | None) -> report.RunFigures:
-        plan, verdicts, strata = run.plan, [], np.array([query.stratum for query in self.queries])
-        for source, others in run.others.items():
-            best, worst = (np.array([answer.best for answer in group]) for group in (run.answers, others))
+    def _figures(
+        self,
+        plan: EvalPlan,
+        answers: list[QueryResult],
+        others: Mapping[str, list[QueryResult]],
+        values: NDArray[np.float64],
+        comparison: report.Comparison | None,
+    ) -> report.RunFigures:
+        """Summarise the answers to the answerable queries, and by source those to queries without an answer."""
+        verdicts, strata = [], np.array([query.stratum for query in self.queries])
+        for source, vain in others.items():
+            best, worst = (np.array([answer.best for answer in group]) for group in (answers, vain))
             told = report.Verdicts(
                 unanswerable=source,
-                answerable_queries=len(run.answers),
-                unanswerable_queries=len(others),
+                answerable_queries=len(answers),
+                unanswerable_queries=len(vain),
                 auc=round(area_under_curve(best, worst), DIGITS),
-                answerable_shares=_shares(run.answers),
-                unanswerable_shares=_shares(others),
+                answerable_shares=_shares(answers),
+                unanswerable_shares=_shares(vain),
             )
             verdicts.append(told)
         earlier = None
@@ -276,17 +256,17 @@ class _Measurement:
             rankings = report.read_run(file)
             if not any(query.id in rankings for query in self.queries):
                 raise DatasetError(file, f"has none of the queries of {self.dataset.name}")
-            values = self._values([rankings.get(query.id, ()) for query in self.queries])
-            earlier = _comparison(str(file), run.values, values)
+            before = self._values([rankings.get(query.id, ()) for query in self.queries])
+            earlier = _comparison(str(file), values, before)
         return report.RunFigures(
             name=plan.name,
             mode=plan.mode,
             without=plan.without,
             bases=plan.parts,
-            overall=_means(run, np.ones(len(strata), dtype=bool)),
-            strata={name: _means(run, strata == name) for name in dict.fromkeys(strata.tolist()) if name},
-            fell_back=sum(answer.fell_back for answer in run.answers),
-            comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
+            overall=_means(answers, values, np.ones(len(strata), dtype=bool)),
+            strata={name: _means(answers, values, strata == name) for name in dict.fromkeys(strata.tolist()) if name},
+            fell_back=sum(answer.fell_back for answer in answers),
+            comparison=comparison,
             earlier=earlier,
             verdicts=tuple(verdicts),
         )
@@ -315,10 +295,10 @@ class _Measurement:
         return file.with_name(f"{file.stem}.{middle}{file.suffix}")
 
 
-def _means(run: _Measured, selected: NDArray[np.bool_]) -> report.Figures:
-    answers = [answer for answer, counts in zip(run.answers, selected, strict=True) if counts]
+def _means(every: Sequence[QueryResult], values: NDArray[np.float64], selected: NDArray[np.bool_]) -> report.Figures:
+    answers = [answer for answer, counts in zip(every, selected, strict=True) if counts]
     times = np.array([answer.milliseconds for answer in answers])
-    means = run.values[selected].mean(axis=0)
+    means = values[selected].mean(axis=0)
     return report.Figures(
         queries=len(answers),
         **{name: round(float(mean), DIGITS) for name, mean in zip(METRICS, means, strict=True)},
