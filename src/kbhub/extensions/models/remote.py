@@ -137,11 +137,6 @@ class PromptFormat:
     query: str = ""
     document: str = ""
 
-    @property
-    def fingerprint(self) -> str:
-        """A short hash of the prefixes."""
-        return hashlib.sha256(f"{self.query}\0{self.document}".encode()).hexdigest()[:FORMAT_DIGITS]
-
 
 FORMATS = {
     "embeddinggemma": PromptFormat("task: search result | query: ", "title: none | text: "),
@@ -219,8 +214,8 @@ class RemoteEmbedder:
     def _identified(self, deadline: server.Deadline) -> str:
         with self._identifying:
             if self._fingerprint is None:
-                version = self._version(deadline)
-                self._fingerprint = f"{self.name}@{version}/{self._formats.fingerprint}"
+                prefixes = hashlib.sha256(f"{self._formats.query}\0{self._formats.document}".encode()).hexdigest()
+                self._fingerprint = f"{self.name}@{self._version(deadline)}/{prefixes[:FORMAT_DIGITS]}"
             return self._fingerprint
 
     def _vectors(

@@ -10,9 +10,9 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -287,26 +287,20 @@ class Ollama:
                 raise self._no_address(error) from None
 
         def run() -> T:
-            with self._faults(model):
+            try:
                 return work(self._client)
+            except self._refusal as error:
+                raise self._refused(error, model) from None
+            except (httpx.HTTPError, httpx.StreamError, ConnectionError) as error:
+                raise connection_fault(error, self.where, "does not answer. Start it with `ollama serve`.") from None
+            except httpx.InvalidURL as error:
+                raise self._no_address(error) from None
+            except _NONSENSE:
+                raise ModelUnavailable(
+                    "nonsense", f"{self.where} does not answer like Ollama. Check the address."
+                ) from None
 
         return deadline.wait_for(run, f"{self.where} with {model!r}" if model else self.where)
-
-    @contextmanager
-    def _faults(self, model: str) -> Iterator[None]:
-        """Turn any failure of a request into `ModelUnavailable`."""
-        try:
-            yield
-        except self._refusal as error:
-            raise self._refused(error, model) from None
-        except (httpx.HTTPError, httpx.StreamError, ConnectionError) as error:
-            raise connection_fault(error, self.where, "does not answer. Start it with `ollama serve`.") from None
-        except httpx.InvalidURL as error:
-            raise self._no_address(error) from None
-        except _NONSENSE:
-            raise ModelUnavailable(
-                "nonsense", f"{self.where} does not answer like Ollama. Check the address."
-            ) from None
 
     def _refused(self, error: Any, model: str) -> ModelUnavailable:
         said = shown(error.error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors
+from psycopg.rows import dict_row
 from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
@@ -57,20 +58,13 @@ def init_sql(server: Server | None = None, admin: str | None = None) -> str:
 
 def shared_bases(server: Server) -> list[schema.SharedBase]:
     """Return the bases that the role may read, by name."""
+    statement = (
+        "SELECT name, description, memories, rights, documents, meta->>'synced' AS published, "
+        "meta->>'publisher' AS publisher FROM kbhub.bases() ORDER BY name"
+    )
     with server.reading() as connection, server.deadline(connection):
-        rows = connection.execute("SELECT * FROM kbhub.bases() ORDER BY name").fetchall()
-    return [
-        schema.SharedBase(
-            name=name,
-            description=description,
-            memories=memories,
-            rights=_RIGHT_NAMES[rights],
-            documents=documents,
-            published=(meta or {}).get("synced"),
-            publisher=(meta or {}).get("publisher"),
-        )
-        for name, description, memories, rights, documents, meta in rows
-    ]
+        rows = connection.cursor(row_factory=dict_row).execute(statement).fetchall()
+    return [schema.SharedBase(**{**row, "rights": _RIGHT_NAMES[row["rights"]]}) for row in rows]
 
 
 @contextmanager

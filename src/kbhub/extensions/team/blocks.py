@@ -61,10 +61,6 @@ class Block:
         """Return the chunks, ascending."""
         return self.first + growing(self.chunks)
 
-    def weights(self) -> NDArray[np.float64]:
-        """Return the weighted occurrences in each chunk."""
-        return np.diff(growing(self.counts), prepend=0).astype(np.float64)
-
     def occurrences(self) -> NDArray[np.int64]:
         """Return each occurrence as a number: the chunk above `CHUNK_SHIFT` bits of its place; ascending."""
         places = np.diff(growing(self.places or b""), prepend=0)
@@ -76,7 +72,7 @@ class Block:
 def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the chunks in all blocks of a term, ascending, and their weights; ValueError if blocks disagree."""
     chunks = np.concatenate([NO_CHUNKS, *(block.ids() for block in blocks)])
-    counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
+    counts = np.concatenate([np.zeros(0), *(np.diff(growing(block.counts), prepend=0) for block in blocks)])
     if len(chunks) != len(counts) or (chunks[1:] <= chunks[:-1]).any() or counts.min(initial=1) < 1:
         raise ValueError("the postings of a term contradict each other")
     return chunks, counts

@@ -9,9 +9,10 @@ import os
 import re
 import socket
 import time
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field
 
@@ -106,7 +107,7 @@ class Pulled(Model):
 def pull(index: Index, folder: Path) -> Pulled:
     """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten."""
     base = Base(id=index.base, path=folder, origin="argument")
-    outcomes: dict[Outcome, list[Problem]] = {outcome: [] for outcome in get_args(Outcome)}
+    outcomes: dict[Outcome, list[Problem]] = defaultdict(list)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with index.snapshot():

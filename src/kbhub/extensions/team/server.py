@@ -42,6 +42,10 @@ AGAIN_SECONDS = 5.0
 WATCHED_SECONDS = 0.25
 """How often connections are looked at for overdue statements."""
 
+_CONNECTED: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+"""Nothing is prepared: a pooler between here and the server may give each transaction another session; and a plan for
+any list of ids reads whole tables."""
+
 LEAST_VERSION = 150_000
 """Oldest usable PostgreSQL, as `server_version_num`."""
 
@@ -141,9 +145,7 @@ class Server:
         """Open a connection, whatever the database holds."""
         try:
             info, seconds = self._info(), max(LEAST_SECONDS, math.ceil(self.timeout))
-            return psycopg.connect(
-                info, autocommit=True, application_name=application, connect_timeout=seconds, prepare_threshold=None
-            )
+            return psycopg.connect(info, **_CONNECTED, application_name=application, connect_timeout=seconds)
         except psycopg.Error as error:
             raise self.fault(error) from error
         except UnicodeError as error:
@@ -224,16 +226,9 @@ class Server:
             except EngineUnavailable as error:
                 raise self._failure(error) from None
             self._failed = None
-            # A pooler between here and the server may give each transaction another session; and a plan for any list
-            # of ids reads whole tables.
             self._pool = ConnectionPool(
                 self._info(),
-                kwargs={
-                    "autocommit": True,
-                    "application_name": "kbhub",
-                    "connect_timeout": LEAST_SECONDS,
-                    "prepare_threshold": None,
-                },
+                kwargs={**_CONNECTED, "application_name": "kbhub", "connect_timeout": LEAST_SECONDS},
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
                 max_idle=IDLE_SECONDS,
