@@ -80,21 +80,16 @@ def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
     text = "\n".join(document.lines[start - 1 : end])
     if document.path.lower().endswith(SITE_SUFFIXES):
         text = readable(text)
-    return PassageSpan(start, end, text, _within(document, start), _header_above(document, start))
+    return _span(document, start, end, text)
 
 
-def _header_above(document: Document | None, line: int) -> str:
-    """Return the header of the table that a line is a row of, or ""."""
-    tables = document.tables if document else ()
-    start = next((first for first, last in tables if first + TABLE_HEADER_LINES <= line <= last), None)
-    if document is None or start is None:
-        return ""
-    return "\n".join(document.lines[start - 1 : start - 1 + TABLE_HEADER_LINES])
-
-
-def _within(document: Document | None, line: int) -> bool:
-    """Return whether a line is inside a code block, other than its first line."""
-    return document is not None and any(first < line <= last for first, last in document.fences)
+def _span(document: Document, start: int, end: int, text: str) -> PassageSpan:
+    """Return lines of a document, with what they begin within: a code block, or a table."""
+    in_code = any(first < start <= last for first, last in document.fences)
+    tables = (first - 1 for first, last in document.tables if first + TABLE_HEADER_LINES <= start <= last)
+    at = next(tables, None)
+    header = () if at is None else document.lines[at : at + TABLE_HEADER_LINES]
+    return PassageSpan(start, end, text, in_code, "\n".join(header))
 
 
 def shortened(part: Part, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> Part:
@@ -109,10 +104,11 @@ def shortened(part: Part, line: int, document: Document | None, room: int = PASS
         if room < 0 and taken:
             break
         taken.append(text)
-    start = part.start_line + first
-    in_code = part.in_code if not first else _within(document, start)
-    header = part.table_header if not first else _header_above(document, start)
-    return PassageSpan(start, start + len(taken) - 1, "\n".join(taken), in_code, header)
+    start, text = part.start_line + first, "\n".join(taken)
+    end = start + len(taken) - 1
+    if not first:
+        return PassageSpan(start, end, text, part.in_code, part.table_header)
+    return _span(document, start, end, text) if document else PassageSpan(start, end, text)
 
 
 class ChosenSpans:

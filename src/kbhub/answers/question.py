@@ -111,7 +111,7 @@ def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequenc
     if draft is None:
         return finish_unwritten(prepared, (*why, "The passages have no sentence to quote."))
     text = f"{NEAREST_TEXT}\n\n{draft.text}" if uncertain else draft.text
-    return _answer(prepared, "written", text, "extractive", why, checked=draft, sent=False)
+    return _answer(prepared, "written", text, "extractive", why, checked=draft)
 
 
 def _answer(
@@ -123,11 +123,10 @@ def _answer(
     *,
     model: str | None = None,
     checked: Checked | None = None,
-    sent: bool = True,
 ) -> Answer:
     support = checked.support if checked else ()
     cited = {quote.number for quote in support}
-    received = set(prepared.sent) if sent and by in ("sampling", "ollama") else set()
+    received = prepared.sent if by in ("sampling", "ollama") else ()
     passages = prepared.passages if outcome == "passages" else _shown(prepared, cited if by == "extractive" else ())
     sources = [(one.number, one.model_dump(include=set(Source.model_fields))) for one in prepared.passages]
     return Answer(
@@ -276,8 +275,7 @@ def answer_without_client(
 
 def counted(hub: Hub, answer: Answer) -> Answer:
     """Count a use of each memory that an answer cites or returns as a passage; return the answer."""
-    refs = {reference.ref for reference in answer.references if reference.cited or answer.outcome == "passages"}
-    count_refs(hub, refs)
+    count_refs(hub, {one.ref for one in answer.references if one.cited or answer.outcome == "passages"})
     return answer
 
 

@@ -169,13 +169,14 @@ def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
     text = "\n".join(region)
     code = [match.span() for match in _CODE.finditer(text)]
     start = 0
-    for match in _END.finditer(text):
-        end = match.end()
-        if any(low < end <= high - 1 for low, high in code) or not _ends(text, start, match):
+    for match in (*_END.finditer(text), None):
+        end = match.end() if match else len(text)
+        if match and (any(low < end <= high - 1 for low, high in code) or not _ends(text, start, match)):
             continue
-        yield from _sentence(text, start, end, line, number)
+        if part := text[start:end].lstrip():
+            above = text.count("\n", 0, end - len(part))
+            yield Unit(" ".join(part.split()), line + above, "sentence", number)
         start = end
-    yield from _sentence(text, start, len(text), line, number)
 
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:
@@ -189,13 +190,6 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     return _SENTENCE_START.match(text, match.end()) is not None
 
 
-def _sentence(text: str, start: int, end: int, line: int, number: int) -> Iterator[Unit]:
-    part = text[start:end]
-    if part.strip():
-        skipped = len(part) - len(part.lstrip())
-        yield Unit(" ".join(part.split()), line + text.count("\n", 0, start + skipped), "sentence", number)
-
-
 def is_table(text: str) -> bool:
     """Return whether a block is, or ends with, a pipe table."""
     return "|" in text.rsplit("\n", 1)[-1] and not text.rstrip().endswith(("```", "~~~"))
@@ -206,12 +200,12 @@ def answering(
     weights: Sequence[WeightedTerm],
     above: Collection[str],
     room: int,
-    near: Callable[[Sequence[str]], Sequence[float]] | None = None,
+    near: Callable[[Sequence[str]], Sequence[float]],
 ) -> str:
     """Cut a table, after what announces it, to its header and the rows that answer a question, in estimated tokens.
 
     Prefers rows with a word of the question that is not in the headings above (`above` holds their stems); then, in a
-    long table, rows with any of its words; then the rows nearest in meaning, by `near`, if there is one.
+    long table, rows with any of its words; then the rows nearest in meaning, by `near`, which may know no cosines.
     """
     lines = text.split("\n")
     rule = next((at for at, line in enumerate(lines) if "-" in line and not line.strip("|-: \t>")), None)
@@ -236,31 +230,20 @@ def _kept(
     rows: Sequence[str],
     weights: Sequence[WeightedTerm],
     above: Collection[str],
-    near: Callable[[Sequence[str]], Sequence[float]] | None,
+    near: Callable[[Sequence[str]], Sequence[float]],
 ) -> list[int]:
     """Return the indices of the rows that answer."""
-    every = list(range(len(rows)))
     words = [frozenset(stems(searchable(row))) for row in rows]
-    content = [weight for weight in weights if not STOP_WORDS.issuperset(weight.stems)] or list(weights)
+    content = [weight for weight in weights if not STOP_WORDS.issuperset(weight.stems)] or [
+        weight for weight in weights if weight.stems
+    ]
     own = [weight for weight in content if not set(above).issuperset(weight.stems)]
-    if best := _best([_worth(row, own) for row in words]):
-        return best
-    if len(rows) <= FEW_ROWS:
-        return every
-    if best := _best([_worth(row, content) for row in words]):
-        return best
-    if near is None:
-        return every
-    cosines = near(rows)
-    return sorted(every, key=lambda at: -cosines[at])[:NEAREST_ROWS] if cosines else every
-
-
-def _worth(row: frozenset[str], weights: Sequence[WeightedTerm]) -> float:
-    return sum(
-        weight.weight * len(row.intersection(weight.stems)) / len(weight.stems) for weight in weights if weight.stems
-    )
-
-
-def _best(worths: Sequence[float]) -> list[int]:
-    most = max(worths, default=0.0)
-    return [at for at, worth in enumerate(worths) if worth >= ROW_SHARE * most] if most > 0 else []
+    for wanted in (own, content) if len(rows) > FEW_ROWS else (own,):
+        worths = [
+            sum(one.weight * len(row.intersection(one.stems)) / len(one.stems) for one in wanted) for row in words
+        ]
+        if (most := max(worths, default=0.0)) > 0:
+            return [at for at, worth in enumerate(worths) if worth >= ROW_SHARE * most]
+    cosines = near(rows) if len(rows) > FEW_ROWS else ()
+    every = range(len(rows))
+    return sorted(every, key=lambda at: -cosines[at])[:NEAREST_ROWS] if cosines else list(every)
