@@ -295,8 +295,13 @@ def main() -> None:
             job = json.loads(line)
             data = sys.stdin.buffer.read(job["size"])
             faulthandler.dump_traceback_later(job["seconds"] + SPARE_SECONDS, exit=True, file=sys.stderr)
-            _send(answers, parsed(job["path"], data))
-            del data
+            encoded = _encoded(parsed(job["path"], data))
+            if len(encoded) > MOST_BYTES:
+                encoded = _encoded(unreadable(job["path"], "It has too much text; left out."))
+            answers.write(b"%d\n" % len(encoded))
+            answers.write(encoded)
+            answers.flush()
+            del data, encoded
             faulthandler.cancel_dump_traceback_later()
 
 
@@ -319,15 +324,6 @@ def parsed(path: str, data: bytes) -> Document:
     except Exception as error:  # noqa: BLE001 - a broken file can raise anything in a parser, and must not stop others
         reason = " ".join(f"{error}".split())[:PROBLEM_CHARACTERS].rstrip(".") or type(error).__name__
         return unreadable(path, f"It cannot be read ({reason}); left out.".encode("utf-8", "replace").decode())
-
-
-def _send(answers: BinaryIO, document: Document) -> None:
-    data = _encoded(document)
-    if len(data) > MOST_BYTES:
-        data = _encoded(unreadable(document.path, "It has too much text; left out."))
-    answers.write(b"%d\n" % len(data))
-    answers.write(data)
-    answers.flush()
 
 
 def _encoded(document: Document) -> bytes:

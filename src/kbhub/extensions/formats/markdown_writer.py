@@ -68,13 +68,6 @@ def closed(text: str) -> str:
     return text
 
 
-def code_span(text: str) -> str:
-    """Return text as inline code."""
-    ticks = _ticks(text)
-    pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
 def cell_text(lines: Sequence[str]) -> str:
     """Return the lines of a table's cell as one, with bars escaped and `<br>` between lines."""
     text = "<br>".join(stripped for line in lines if (stripped := line.strip()))
@@ -331,7 +324,9 @@ class Inline:
         if mark.kind == '"':
             return f"“{core}”"
         if mark.kind == "`":
-            return code_span(" ".join(core.replace(_BREAK, " ").split()))
+            code = " ".join(core.replace(_BREAK, " ").split())
+            ticks, pad = _ticks(code), " " if code[:1] == "`" or code[-1:] == "`" else ""
+            return f"{ticks}{pad}{code}{pad}{ticks}"
         if self.plain or self._codes or _BREAK in core:
             return core
         return f"{mark.kind}{core}{mark.kind}"

@@ -86,7 +86,7 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
         )
     except ModelUnavailable as error:
         return Expansion(note=f"Not expanded: {error}")
-    queries = dict.fromkeys(_short(plain_words(printable(query)), WORDING_CHARACTERS) for query in answer.queries)
+    queries = dict.fromkeys(_short(query, WORDING_CHARACTERS) for query in answer.queries)
     original = normalise(question).casefold()
     distinct: dict[frozenset[str], str] = {}
     """Words → the first query with them, in whatever order."""
@@ -94,7 +94,7 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
         words = frozenset(term.text.casefold() for term in parse_query(query).terms)
         if words and normalise(query).casefold() != original:
             distinct.setdefault(words, query)
-    passage = _short(plain_words(printable(answer.passage)), GUESS_CHARACTERS)
+    passage = _short(answer.passage, GUESS_CHARACTERS)
     if not distinct and not passage:
         return Expansion(note=f"Not expanded: {settings.model!r} found no other words. Try another model.")
     expansion = Expansion(queries=tuple(distinct.values())[:MOST_QUERIES], passage=passage)
@@ -126,13 +126,9 @@ def search_expanding(search: Search, hub: Hub, settings: ExpansionSettings, quer
     return result.model_copy(update={"notes": (*result.notes, *notes)})
 
 
-def printable(text: str) -> str:
-    """Return a text on one line, without control and text-direction characters."""
-    return "".join(character for character in " ".join(text.split()) if character.isprintable())
-
-
 def _short(text: str, most: int) -> str:
-    """Truncate a text at a word boundary."""
+    """Return a text without syntax and unprintable characters, truncated at a word boundary."""
+    text = plain_words("".join(filter(str.isprintable, " ".join(text.split()))))
     return text if len(text) <= most else (text[:most].rpartition(" ")[0] or text[:most])
 
 

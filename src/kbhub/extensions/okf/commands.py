@@ -114,7 +114,13 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
         _write(out, path, data)
         written.append(path)
     if new and INDEX not in written and INDEX not in refused:
-        _write(out, INDEX, _listing(titles))
+        folders = sorted({path.partition("/")[0] for path in titles if "/" in path})
+        listed = [
+            entry(title, path) for path, title in sorted(titles.items()) if not ("/" in path or is_reserved(path))
+        ]
+        listed += [entry(name, f"{name}/") for name in folders]
+        listing = "\n".join(["---", f'{VERSION_KEY}: "{VERSION}"', "---", "# Pages", "", *listed, ""])
+        _write(out, INDEX, listing.encode())
         written.append(INDEX)
         changed.append(INDEX)
     return CopiedBase(
@@ -150,16 +156,6 @@ def _as_page(path: str, data: bytes) -> bytes:
         return data if is_reserved(path) or values.get("type") else with_values(path, text, {"type": GENERIC}).encoded()
     except WriteRefused:
         return data
-
-
-def _listing(titles: Mapping[str, str]) -> bytes:
-    """Return an index of the uppermost folder."""
-    folders = sorted({path.partition("/")[0] for path in titles if "/" in path})
-    entries = [
-        entry(title, path) for path, title in sorted(titles.items()) if "/" not in path and not is_reserved(path)
-    ]
-    entries += [entry(folder, f"{folder}/") for folder in folders]
-    return "\n".join(["---", f'{VERSION_KEY}: "{VERSION}"', "---", "# Pages", "", *entries, ""]).encode()
 
 
 def _write(out: Base, path: str, data: bytes) -> None:

@@ -89,8 +89,15 @@ def _of_page(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
     def fault(key: str, message: str, remedy: str, severity: Severity = "warning") -> Fault:
         return Fault(message, remedy, _line_of(head, key), severity)
 
-    for message in _of_sources(values.get("sources", [])):
-        yield fault("sources", message, "Name the source: `- resource:` a URL, a path or a scope.")
+    given, remedy = values.get("sources", []), "Name the source: `- resource:` a URL, a path or a scope."
+    if not isinstance(given, list):
+        yield fault("sources", "`sources` is no list.", remedy)
+    for number, source in enumerate(given if isinstance(given, list) else (), 1):
+        if not isinstance(source, Mapping) or not isinstance(source.get("resource"), str) or not source["resource"]:
+            yield fault("sources", f"Entry {number} of `sources` has no `resource`.", remedy)
+        elif (day := source.get("last_modified")) is not None and not _is_day(day):
+            message = f"Entry {number} of `sources` has {day!r} as `last_modified`, not a plain date."
+            yield fault("sources", message, remedy)
     for key, moment in (("generated", False), ("verified", True)):
         events = values.get(key, [])
         for event in events if isinstance(events, list) and key == "verified" else [events] if events else []:
@@ -112,17 +119,6 @@ def _of_page(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
         yield fault("timestamp", "`timestamp` is of version 0.1.", remedy, "info")
     if "Citations" in headings and "sources" not in values:
         yield fault("", "`# Citations` is of version 0.1.", "Name the sources under `sources` instead.", "info")
-
-
-def _of_sources(sources: Any) -> Iterator[str]:
-    if not isinstance(sources, list):
-        yield "`sources` is no list."
-        return
-    for number, source in enumerate(sources, 1):
-        if not isinstance(source, Mapping) or not isinstance(source.get("resource"), str) or not source["resource"]:
-            yield f"Entry {number} of `sources` has no `resource`."
-        elif (day := source.get("last_modified")) is not None and not _is_day(day):
-            yield f"Entry {number} of `sources` has {day!r} as `last_modified`, not a plain date."
 
 
 def _of_event(event: Any, *, moment: bool) -> str:

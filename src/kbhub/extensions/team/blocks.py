@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -229,7 +229,18 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
     terms = sorted({*fresh_by_term, *gone})
     for start in range(0, len(terms), TERMS_AT_ONCE):
         some = terms[start : start + TERMS_AT_ONCE]
-        blocks = _touched(connection, number, some, gone)
+        losing = [term for term in some if term in gone]
+        lowest = min((int(gone[term][0]) for term in losing), default=0)
+        highest = max((int(gone[term][-1]) for term in losing), default=-1)
+        # The blocks of terms that lose chunks or have room for more, each with whether it is the term's last.
+        rows = connection.execute(
+            "SELECT * FROM kbhub.take_postings(%s, %s::text[], %s, %s::text[], %s, %s)",
+            (number, some, BLOCK, losing, lowest, highest),
+            binary=True,
+        ).fetchall()
+        blocks: dict[str, list[tuple[Block, bool]]] = defaultdict(list)
+        for term, *block, is_last in sorted(rows, key=lambda row: row[:2]):
+            blocks[term].append((Block(*block), is_last))
         parts: list[tuple[str, NDArray[np.int64]]] = []
         for term in some:
             lost = gone.get(term, NO_CHUNKS)
@@ -248,24 +259,6 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
     counts = Counter(new.sizes())
     counts.subtract({term: len(chunks) for term, chunks in gone.items()})
     _count(connection, number, counts)
-
-
-def _touched(
-    connection: Connection[Any], number: int, terms: list[str], gone: dict[str, NDArray[np.int64]]
-) -> dict[str, list[tuple[Block, bool]]]:
-    """Take out the blocks of terms that lose chunks or have room for more, each with whether it is the term's last."""
-    losing = [term for term in terms if term in gone]
-    lowest = min((int(gone[term][0]) for term in losing), default=0)
-    highest = max((int(gone[term][-1]) for term in losing), default=-1)
-    rows = connection.execute(
-        "SELECT * FROM kbhub.take_postings(%s, %s::text[], %s, %s::text[], %s, %s)",
-        (number, terms, BLOCK, losing, lowest, highest),
-        binary=True,
-    ).fetchall()
-    found: dict[str, list[tuple[Block, bool]]] = {}
-    for term, *block, is_last in sorted(rows, key=lambda row: row[:2]):
-        found.setdefault(term, []).append((Block(*block), is_last))
-    return found
 
 
 def _without(every: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -124,7 +124,11 @@ class Server:
     def writing(self, application: str) -> Iterator[Connection[Any]]:
         """Yield a separate connection, listed as `application`, without a deadline and in no transaction."""
         with self.opened(application) as connection:
-            self._check(connection)
+            if connection.info.server_version < LEAST_VERSION:
+                major = connection.info.server_version // 10_000
+                reason = f"it is PostgreSQL {major}, but kbhub requires 15 or newer"
+                raise EngineUnavailable(self.name, reason, "Upgrade the server.")
+            check_version(self.name, schema_version(connection))
             yield connection
 
     @contextmanager
@@ -153,8 +157,7 @@ class Server:
 
     def session(self) -> DatabaseSession:
         """Open a connection and return its role and rights, for `doctor`."""
-        with self.opened("kbhub doctor") as connection:
-            self._check(connection)
+        with self.writing("kbhub doctor") as connection:
             row = connection.execute(
                 "SELECT current_user, extract(epoch FROM clock_timestamp()), current_setting('server_version')"
             ).fetchone()
@@ -221,8 +224,8 @@ class Server:
                 raise self._failed[1]
             # The first connection is made here: a pool says only that it has none, not why.
             try:
-                with self.opened("kbhub") as connection:
-                    self._check(connection)
+                with self.writing("kbhub"):
+                    pass
             except EngineUnavailable as error:
                 raise self._failure(error) from None
             self._failed = None
@@ -252,15 +255,6 @@ class Server:
                 if now > due:
                     with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as wire:
                         wire.shutdown(SHUT_RDWR)
-
-    def _check(self, connection: Connection[Any]) -> None:
-        """Raise EngineUnavailable unless the database has this version."""
-        if connection.info.server_version < LEAST_VERSION:
-            major = connection.info.server_version // 10_000
-            raise EngineUnavailable(
-                self.name, f"it is PostgreSQL {major}, but kbhub requires 15 or newer", "Upgrade the server."
-            )
-        check_version(self.name, schema_version(connection))
 
 
 def check_version(name: str, version: int) -> None:
