@@ -36,7 +36,7 @@ from kbhub.workspace.files import is_directory
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
     from starlette.applications import Starlette
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -179,27 +179,30 @@ class Guarded:
             refusal = foreign(request, self._port)
         else:
             refusal = Refusal(403, "Web pages cannot use this socket.") if "origin" in request.headers else None
+        closes = True
         if refusal:
-            await refusal.response(scope, receive, _closing(send))
+            answer = refusal.response
         elif request.url.path == HEALTH_PATH:
-            alive = JSONResponse({"status": "ok", **(self._status() if authorised else {})})
-            await alive(scope, receive, send if authorised else _closing(send))
+            answer, closes = JSONResponse({"status": "ok", **(self._status() if authorised else {})}), not authorised
         elif not authorised:
-            refusal = Refusal(
-                401, "The bearer token is missing or wrong.", ("WWW-Authenticate", 'Bearer realm="kbhub"')
-            )
-            await refusal.response(scope, receive, _closing(send))
+            challenge = ("WWW-Authenticate", 'Bearer realm="kbhub"')
+            answer = Refusal(401, "The bearer token is missing or wrong.", challenge).response
         elif refusal := self._refusal(request):
             if "expect" not in request.headers:
                 await drain(receive)
-            await refusal.response(scope, receive, send)
+            answer, closes = refusal.response, False
         else:
             self.busy += 1
             self.seen = True
             try:
-                await self._read(request, scope, receive, send)
+                if unread := await self._read(request, receive, send):
+                    await unread(scope, receive, send)
             finally:
                 self.busy -= 1
+            return
+        if closes:
+            answer.headers["connection"] = "close"
+        await answer(scope, receive, send)
 
     def _refusal(self, request: Request) -> Refusal | None:
         if request.url.path != MCP_PATH:
@@ -207,64 +210,54 @@ class Guarded:
         length = request.headers.get("content-length", "0")
         if length.isdecimal() and int(length) > FRAME_BYTES:
             return TOO_LONG
+        much = ""
         if not self._rate.take():
-            return Refusal(
-                429, f"More than {PER_SECOND:.0f} requests per second. Try again in a moment.", ("Retry-After", "1")
-            )
-        if self.busy >= MOST_AT_A_TIME:
-            return Refusal(
-                429, f"Already answering {MOST_AT_A_TIME} requests. Try again in a moment.", ("Retry-After", "1")
-            )
-        return None
+            much = f"More than {PER_SECOND:.0f} requests per second"
+        elif self.busy >= MOST_AT_A_TIME:
+            much = f"Already answering {MOST_AT_A_TIME} requests"
+        return Refusal(429, f"{much}. Try again in a moment.", ("Retry-After", "1")) if much else None
 
-    async def _read(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse unreadable requests, and pass on the others."""
+    async def _read(self, request: Request, receive: Receive, send: Send) -> Response | None:
+        """Pass a request on, or return the answer to one that is unreadable or has no workspace."""
         if request.method != "POST":
-            await self._serve(request, scope, receive, send)
-            return
+            return await self._serve(request, receive, send)
         try:
             body = await read_body(receive, FRAME_BYTES)
         except ClientDisconnect:
-            return
+            return None
         except TimeoutError:
-            refusal = Refusal(408, f"The request was not received within {BODY_SECONDS:.0f} seconds.")
-            await refusal.response(scope, receive, _closing(send))
-            return
+            late = f"The request was not received within {BODY_SECONDS:.0f} seconds."
+            return Refusal(408, late, ("Connection", "close")).response
         if body is None:
             await drain(receive)
-            await TOO_LONG.response(scope, receive, send)
-            return
+            return TOO_LONG.response
         frame = await run_sync(read, body) if len(body) > MUCH_BYTES else read(body)
         session, message = request.headers.get(SESSION), frame.message or {}
         key = (session, str(message["id"])) if session and "method" in message and "id" in message else None
         if key and (key in self._answering or key[1] == STANDING_STREAM):
             frame = refusal_frame("A request with this id is already in progress.", message["id"])
         if frame.refusal is not None:
-            await Response(frame.refused, 400, media_type="application/json")(scope, receive, send)
-            return
+            return Response(frame.refused, 400, media_type="application/json")
         self._answering |= {key} if key else set()
         try:
-            await self._serve(request, scope, replay(frame.line or body, receive), send)
+            return await self._serve(request, replay(frame.line or body, receive), send)
         finally:
             self._answering.discard(key)
 
-    async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: Request, receive: Receive, send: Send) -> Response | None:
         try:
-            root = workspace_of(request.headers.get(ROOT_HEADER))
-            workspace = await self._workspaces.get(root)
+            workspace = await self._workspaces.get(workspace_of(request.headers.get(ROOT_HEADER)))
         except KbhubError as error:
-            await Refusal(400, str(error)).response(scope, receive, send)
-            return
+            return Refusal(400, str(error)).response
         if workspace is None:
-            refusal = Refusal(429, "Too many workspaces are in use. Try again in a moment.", ("Retry-After", "5"))
-            await refusal.response(scope, receive, send)
-            return
+            return Refusal(429, "Too many workspaces are in use. Try again in a moment.", ("Retry-After", "5")).response
         workspace.busy += 1
         try:
-            await workspace.app(scope, receive, send)
+            await workspace.app(request.scope, receive, send)
         finally:
             workspace.busy -= 1
             workspace.used = anyio.current_time()
+        return None
 
 
 def workspace_of(header: str | None) -> Path | None:
@@ -300,14 +293,3 @@ def bind_path(path: Path) -> socket.socket:
         bound.close()
         raise
     return bound
-
-
-def _closing(send: Send) -> Send:
-    """Return a `send` that closes the connection after the answer, for unauthorised clients."""
-
-    async def closing(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-        await send(message)
-
-    return closing
