@@ -32,16 +32,18 @@ if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
     from mcp.server.lowlevel.helper_types import ReadResourceContents
 
+    AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
+
 STATELESS_SINCE = "2026-07-28"
 """First version of the protocol in which the server asks by the result of a call, not by a request of its own."""
 
 
-def is_stateless(context: Context[Any, Any] | ServerRequestContext[Any, Any]) -> bool:
+def is_stateless(context: AnyContext) -> bool:
     """Return whether the client is asked by the result of a call, not by a request of the server."""
     return (context.protocol_version or "") >= STATELESS_SINCE
 
 
-def offers(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None, capability: str) -> bool:
+def offers(context: AnyContext | None, capability: str) -> bool:
     """Return whether the client can be asked for `sampling` by its model, `elicitation` of its user, or its `roots`."""
     if context is None or (isinstance(context, Context) and context.protocol_version is None):
         return False
@@ -63,7 +65,7 @@ class ServerExtension(Extension):
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
 
-    def shows(self, _context: Context[Any, Any] | ServerRequestContext[Any, Any]) -> bool:
+    def shows(self, _context: AnyContext) -> bool:
         """Return whether the calling client shows the views of this extension."""
         return False
 
@@ -80,14 +82,9 @@ class ServerExtension(Extension):
         return None
 
 
-def view_for(
-    added: Iterable[ServerExtension], context: Context[Any, Any] | ServerRequestContext[Any, Any]
-) -> ServerExtension | None:
+def view_for(added: Iterable[ServerExtension], context: AnyContext) -> ServerExtension | None:
     """Return the extension whose views the calling client shows, if any."""
-    for one in added:
-        if one.shows(context):
-            return one
-    return None
+    return next((one for one in added if one.shows(context)), None)
 
 
 ANSWER_SECONDS = 50.0

@@ -31,7 +31,6 @@ from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 
 if TYPE_CHECKING:
-    from mcp.server import ServerRequestContext
     from mcp.server.mcpserver import Context
 
     from kbhub.server.calls import Calls
@@ -149,75 +148,69 @@ def _text(hub: Hub, base: Base, path: str, uri: str) -> str:
         raise DocumentNotFound(uri, f"its file cannot be read ({error.strerror})") from error
 
 
-class Resources:
-    """Answers the requests about resources, with the shared state of the connection's calls."""
+async def page(calls: Calls, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    """Return a page of documents, and start tracking changes."""
+    calls.begin()
+    try:
+        await calls.run(calls.announcer.follow_documents)
+        found = await calls.run(page_of_documents, calls.hub, params.cursor if params else None)
+    except KbhubError as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
+    return types.ListResourcesResult(resources=[_resource(*one) for one in found[0]], next_cursor=found[1])
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
 
-    async def page(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        """Return a page of documents, and start tracking changes."""
-        self._calls.begin()
-        try:
-            await self._calls.run(self._calls.announcer.follow_documents)
-            found = await self._calls.run(page_of_documents, self._calls.hub, params.cursor if params else None)
-        except KbhubError as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
-        return types.ListResourcesResult(resources=[_resource(*one) for one in found[0]], next_cursor=found[1])
+async def read(
+    calls: Calls, uri: str, context: Context[None, Any] | None
+) -> list[ReadResourceContents] | types.InputRequiredResult:
+    """Return a document, or a request for input from the client."""
+    calls.begin()
+    try:
+        if context and (needs := await calls.ask_roots(context)):
+            return needs
+        text, found_type = await calls.run(read_document, calls.hub, uri)
+        return [ReadResourceContents(content=text, mime_type=found_type)]
+    except (BaseNotFound, DocumentNotFound, PathNotContained) as error:
+        raise ResourceNotFoundError(str(error)) from error
+    except KbhubError as error:
+        raise ResourceError(str(error)) from error
 
-    async def read(
-        self, uri: str, context: Context[None, Any] | None
-    ) -> list[ReadResourceContents] | types.InputRequiredResult:
-        """Return a document, or a request for input from the client."""
-        self._calls.begin()
-        try:
-            if context and (needs := await self._calls.ask_roots(context)):
-                return needs
-            text, found_type = await self._calls.run(read_document, self._calls.hub, uri)
-            return [ReadResourceContents(content=text, mime_type=found_type)]
-        except (BaseNotFound, DocumentNotFound, PathNotContained) as error:
-            raise ResourceNotFoundError(str(error)) from error
-        except KbhubError as error:
-            raise ResourceError(str(error)) from error
 
-    async def subscribe(
-        self, _context: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
-    ) -> types.EmptyResult:
-        """Notify the client of changes to a document from now on; it need not exist yet."""
-        announcer, uri = self._calls.announcer, params.uri
-        if parse_uri(uri) is None:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"Not a kbhub resource: {uri}", data={"uri": uri})
-        if len(announcer.subscribed) >= MAX_SUBSCRIPTIONS:
-            too_many = f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time."
-            raise MCPError(code=types.INVALID_PARAMS, message=too_many)
-        self._calls.begin()
-        announcer.subscribed.add(uri)
-        await self._calls.run(announcer.follow_documents)
-        return types.EmptyResult()
+async def subscribe(calls: Calls, _context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    """Notify the client of changes to a document from now on; it need not exist yet."""
+    announcer, uri = calls.announcer, params.uri
+    if parse_uri(uri) is None:
+        raise MCPError(code=types.INVALID_PARAMS, message=f"Not a kbhub resource: {uri}", data={"uri": uri})
+    if len(announcer.subscribed) >= MAX_SUBSCRIPTIONS:
+        too_many = f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time."
+        raise MCPError(code=types.INVALID_PARAMS, message=too_many)
+    calls.begin()
+    announcer.subscribed.add(uri)
+    await calls.run(announcer.follow_documents)
+    return types.EmptyResult()
 
-    async def unsubscribe(
-        self, _context: ServerRequestContext[Any, Any], params: types.UnsubscribeRequestParams
-    ) -> types.EmptyResult:
-        """Stop notifying the client."""
-        self._calls.announcer.subscribed.discard(params.uri)
-        return types.EmptyResult()
 
-    async def complete(
-        self,
-        ref: types.PromptReference | types.ResourceTemplateReference,
-        argument: types.CompletionArgument,
-        context: types.CompletionContext | None,
-    ) -> types.Completion | None:
-        """Complete an argument of the template or of a prompt; None if it has no completions."""
-        of = ref.name if isinstance(ref, types.PromptReference) else ref.uri
-        if (work := COMPLETED.get((of, argument.name))) is None:
-            return types.Completion(values=[]) if of == TEMPLATE else None
-        base = (context.arguments or {}).get("base") if context and work is complete_path else None
-        try:
-            values = await self._calls.run(work, self._calls.hub, argument.value, *([base] if base else []))
-        except KbhubError:  # the configuration is invalid
-            values = []
-        return types.Completion(values=values[:COMPLETIONS], has_more=len(values) > COMPLETIONS)
+async def unsubscribe(calls: Calls, _context: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    """Stop notifying the client."""
+    calls.announcer.subscribed.discard(params.uri)
+    return types.EmptyResult()
+
+
+async def complete(
+    calls: Calls,
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    argument: types.CompletionArgument,
+    context: types.CompletionContext | None,
+) -> types.Completion | None:
+    """Complete an argument of the template or of a prompt; None if it has no completions."""
+    of = ref.name if isinstance(ref, types.PromptReference) else ref.uri
+    if (work := COMPLETED.get((of, argument.name))) is None:
+        return types.Completion(values=[]) if of == TEMPLATE else None
+    base = (context.arguments or {}).get("base") if context and work is complete_path else None
+    try:
+        values = await calls.run(work, calls.hub, argument.value, *([base] if base else []))
+    except KbhubError:  # the configuration is invalid
+        values = []
+    return types.Completion(values=values[:COMPLETIONS], has_more=len(values) > COMPLETIONS)
 
 
 COMPLETED: dict[tuple[str, str], Callable[..., list[str]]] = {

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.server.calls import Calls
-    from kbhub.server.resources import Resources
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +157,7 @@ class KbhubServer(MCPServer[None]):
         for one in self._added:
             if contents := await one.read(str(uri)):
                 return contents
-        return await (await self.resources()).read(str(uri), context)
+        return await self._by_resources("read")(str(uri), context)  # type: ignore[no-any-return]
 
     async def list_prompts(self) -> list[types.Prompt]:
         """List the prompts."""
@@ -201,21 +200,14 @@ class KbhubServer(MCPServer[None]):
         calls = self._calls
         return calls if calls else await run_sync(self._opened, abandon_on_cancel=True)
 
-    async def resources(self) -> Resources:
-        """Return what answers requests about resources."""
-        await self.calls()
-        return self._resources
-
     def _opened(self) -> Calls:
         with self._opening:
             if self._calls is None:
                 # Lazy: this takes 90 ms, while the client waits for the handshake and the tool list.
                 from kbhub.server import calls, resources, tools  # noqa: PLC0415
 
-                self._functions, self._prompts_of = tools.FUNCTIONS, resources.prompts_of
-                calls_of_connection = calls.Calls(self.hub, self.announcer, self._added, structured=self.structured)
-                self._resources = resources.Resources(calls_of_connection)
-                self._calls = calls_of_connection
+                self._functions, self._resources = tools.FUNCTIONS, resources
+                self._calls = calls.Calls(self.hub, self.announcer, self._added, structured=self.structured)
             return self._calls
 
     def _begin(self) -> None:
@@ -256,7 +248,7 @@ class KbhubServer(MCPServer[None]):
     def _register_prompts(self) -> None:
         self._opened()
         with self._registering:
-            for prompt in () if self._prompted else self._prompts_of(self._offered):
+            for prompt in () if self._prompted else self._resources.prompts_of(self._offered):
                 self.add_prompt(prompt)
             self._prompted = True
 
@@ -266,10 +258,11 @@ class KbhubServer(MCPServer[None]):
         return types.ListToolsResult(tools=[view.definition(tool) for tool in tools] if view else tools)
 
     def _by_resources(self, request: str) -> Callable[..., Awaitable[Any]]:
-        """Return what has a request answered by `Resources`, loaded on the first one."""
+        """Return what has a request answered by a function of `resources`, loaded on the first one."""
 
         async def answered(*parameters: Any) -> Any:
-            return await getattr(await self.resources(), request)(*parameters)
+            calls = await self.calls()
+            return await getattr(self._resources, request)(calls, *parameters)
 
         return answered
 

@@ -59,10 +59,7 @@ async def remember(
         scope=scope,
         about=tuple(about or ()),
         id=id,
-        supersedes=options.supersedes,
-        namespace=options.namespace,
-        rejected=options.rejected,
-        misleading=options.misleading,
+        **options.model_dump(),
         client=client_name(context),
         session=calls.hub.state(LogSession).name or None,
     )
