@@ -17,6 +17,7 @@ from kbhub.index.catalogue import bodies, front_matter_of, texts
 from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, declared
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
+from kbhub.reading.graph import entries
 from kbhub.reading.links import folded, site_settings, stem
 from kbhub.values import age_text, counted
 from kbhub.workspace.formats import is_converted, is_markdown
@@ -227,24 +228,33 @@ def broken_refs(run: AuditRun) -> Iterator[Found]:
     """Find entries of `refs` whose file or symbol does not exist, and note what was not looked up."""
     left = MOST_REFS
     for material in run.audited:
-        entries = [entry for entry in findings.front_matter_entries(material, "refs") if not _URL.match(entry.text)]
         root, base = run.hub.discovery().workspace.git_root, material.base
+        with run.hub.index(base).snapshot() as index:
+            named = [
+                (entry, path, findings.line_of(lines, entry))
+                for path, front, text in front_matter_of(index, "refs")
+                for lines in (findings.front_lines(text),)
+                for key, value in front.items()
+                if key.strip().casefold() == "refs"
+                for entry in dict.fromkeys(entries(value))
+                if not _URL.match(entry)
+            ]
         if not (root and (base.id == PROJECT_ID or base.path.is_relative_to(root))):
-            if entries:
-                what = counted(len(entries), "entry", "entries")
+            if named:
+                what = counted(len(named), "entry", "entries")
                 run.notes.append(f"{base.id}: {what} of `refs` not checked, because the base belongs to no project.")
             continue
         # Sorted by file, so that each file is read once.
-        entries.sort(key=lambda entry: (entry.text, entry.path))
-        if (more := len(entries) - left) > 0:
+        named.sort(key=lambda one: one[:2])
+        if (more := len(named) - left) > 0:
             run.notes.append(f"{base.id}: {more} entries of `refs` not checked, because there are too many.")
         sources = Sources(root)
-        for entry in entries[:left]:
-            if fault := sources.fault(entry.text):
-                message = f"`refs` names {entry.text!r}, but {fault.reason}."
+        for entry, path, line in named[:left]:
+            if fault := sources.fault(entry):
+                message = f"`refs` names {entry!r}, but {fault.reason}."
                 remedy = (f"Did you mean {fault.near!r}? " if fault.near else "") + _REF_REMEDY[fault.state]
-                yield Found(material, entry.path, message, remedy, entry.line, severity=_SEVERITY[fault.state])
-        left = max(0, left - len(entries))
+                yield Found(material, path, message, remedy, line, severity=_SEVERITY[fault.state])
+        left = max(0, left - len(named))
 
 
 @check("duplicates", severity="warning")

@@ -69,22 +69,12 @@ class _Sketch:
     bands: tuple[bytes, ...]
 
 
-@struct
-class Alike:
-    """Two texts that are nearly the same."""
-
-    one: int
-    """Index of the earlier text."""
-    other: int
-    likeness: float
-    """Share of all their shingles that both have, 0 to 1."""
-
-
-def alike(texts: Iterable[str], least: float) -> tuple[list[Alike], bool]:
+def alike(texts: Iterable[str], least: float) -> tuple[dict[int, tuple[int, float]], bool]:
     """Pair each text that resembles an earlier one with the first such; return also if all pairs could be compared.
 
     The texts are consumed one at a time. `least` is the minimum share of common shingles, 0 to 1; pairs well below 0.9
-    may be missed.
+    may be missed. Returns index of a text → index of the earlier one, and the share of all their shingles that both
+    have, in order.
     """
     sketches = {number: sketch for number, text in enumerate(texts) if (sketch := _sketch(text)) is not None}
     groups: dict[tuple[int, bytes], list[int]] = defaultdict(list)
@@ -97,13 +87,15 @@ def alike(texts: Iterable[str], least: float) -> tuple[list[Alike], bool]:
         for place, second in enumerate(group)
         for first in group[: min(place, LEADERS)]
     )
-    pairs: dict[int, Alike] = {}
+    pairs: dict[int, tuple[int, float]] = {}
     compared: set[tuple[int, int]] = set()
+    complete = True
     for first, second in candidates:
-        if (first, second) in compared or (second in pairs and pairs[second].one <= first):
+        if (first, second) in compared or (second in pairs and pairs[second][0] <= first):
             continue
         if len(compared) >= MOST_COMPARED:
-            return sorted(pairs.values(), key=lambda pair: pair.other), False
+            complete = False
+            break
         compared.add((first, second))
         # The smallest hashes of the union are a fair sample of the union.
         one, other = sketches[first].sample, sketches[second].sample
@@ -111,8 +103,8 @@ def alike(texts: Iterable[str], least: float) -> tuple[list[Alike], bool]:
         shared = np.intersect1d(one, other, assume_unique=True)
         share = float(np.isin(union, shared, assume_unique=True).sum() / len(union))
         if share >= least:
-            pairs[second] = Alike(first, second, share)
-    return sorted(pairs.values(), key=lambda pair: pair.other), True
+            pairs[second] = first, share
+    return dict(sorted(pairs.items())), complete
 
 
 def _sketch(text: str) -> _Sketch | None:
@@ -174,10 +166,10 @@ def resembling(run: AuditRun) -> Iterator[Found]:
                 if os.path.realpath(real) != os.path.realpath(of.base.path / other):  # a link to it is no copy
                     yield _found(material, path, (of, other), "The content is")
     pairs, complete = alike(_texts(distinct), NEARLY)
-    for pair in pairs:
-        (of, one), (material, path) = distinct[pair.one], distinct[pair.other]
+    for at, (earlier, likeness) in pairs.items():
+        (of, one), (material, path) = distinct[earlier], distinct[at]
         if of is not material or not are_versions(one, path):
-            yield _found(material, path, (of, one), f"The text is {pair.likeness:.0%}")
+            yield _found(material, path, (of, one), f"The text is {likeness:.0%}")
     if not complete:
         run.notes.append("Too many documents are similar to each other; not all of them were compared.")
 

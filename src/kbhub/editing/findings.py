@@ -11,10 +11,10 @@ from pydantic import Field
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
-from kbhub.index.catalogue import ContentRow, contents, front_matter_of, unindexed
+from kbhub.index.catalogue import ContentRow, contents, unindexed
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
-from kbhub.reading.graph import ResolvedLink, entries, resolved_links
+from kbhub.reading.graph import ResolvedLink, resolved_links
 from kbhub.reading.reports import PASSED_OVER
 from kbhub.types import Base, Problem, Skipped
 from kbhub.values import struct
@@ -259,28 +259,6 @@ def material_of(hub: Hub, base: Base) -> Material:
     # The links come from the graph of all bases, which may be newer than these rows.
     links = [link for link in resolved_links(hub, base) if link.path in documents]
     return Material(hub, base, documents, content, failed, links, {})
-
-
-@struct
-class ListEntry:
-    """A text in a front matter list."""
-
-    path: str
-    text: str
-    line: int | None
-    """From 1; None if it does not appear literally on one line."""
-
-
-def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
-    """Yield the texts under some case-folded keys of the documents' front matter, lists item by item."""
-    with material.hub.index(material.base).snapshot() as index:
-        rows = [row for key in keys for row in front_matter_of(index, key)]
-    for path, front, text in rows:
-        lines = front_lines(text)
-        for key, value in front.items():
-            if key.strip().casefold() in keys:
-                for entry in dict.fromkeys(entries(value)):
-                    yield ListEntry(path, entry, line_of(lines, entry))
 
 
 def front_matter_fault(problem: str) -> tuple[str, int]:

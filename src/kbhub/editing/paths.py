@@ -149,7 +149,16 @@ def find_document(hub: Hub, ref: str) -> Location:
     text = ref.strip()
     references.check_length(text)
     if _DOCID.fullmatch(text):
-        base, path = _by_docid(hub, text)
+        matches = []
+        for active in hub.discovery().bases:
+            with suppress(IndexUnavailable), hub.index(active).snapshot() as index:
+                matches += [(active, row.path) for row in index.documents_by_docid(text[1:].lower())]
+        if len(matches) > 1:
+            refs = [references.ref_of(base, path, hub.discovery().bases) for base, path in matches]
+            raise DocumentNotFound(text, "several documents have a docid that starts so", refs)
+        if not matches:
+            raise DocumentNotFound(text)
+        base, path = matches[0]
         candidates = [path]
     else:
         base, path = _split_ref(hub, text)
@@ -244,12 +253,23 @@ def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
 
 
 def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, str] | None:
-    """Return the base and path that a ref names by base id, or by a path from the working directory."""
-    bases = hub.discovery().bases
-    home = home or hub.discovery().project
+    """Return the base and path that a ref names by base id, or by a path from the working directory.
+
+    What looks like a mistyped or inactive base id is refused, rather than such a file created.
+    """
+    discovery = hub.discovery()
+    bases, home = discovery.bases, home or discovery.project
     if named := references.named_base(ref, bases):
         return named, ref.partition("@")[2]
-    _refuse_unknown_base(hub, ref, home)
+    if (name := references.unknown_base(ref, bases)) is not None:
+        if name in (MEMORY_ID, USER_ID):
+            raise WriteRefused(ref, MEMORIES_ONLY)
+        ids = [base.id for base in bases]
+        near = nearest(name, ids)
+        guesses = [f"{near}@{ref.partition('@')[2]}"] if near else []
+        guesses += [f"{home.id}@{ref} for a file of that name"] if home else []
+        hint = f"Did you mean {', or '.join(guesses)}?" if guesses else ""
+        raise BaseNotFound(name, ids, discovery.problem_of(name), hint)
     directory, first = hub.options.typed_in, ref.removeprefix("./").partition("/")[0]
     if directory is None or os.path.isabs(ref):  # noqa: PTH117
         return None
@@ -260,22 +280,6 @@ def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, s
         if (path or ref.endswith("/")) and (first == ".." or not typed_into(directory, ".", (base,))):
             return base, path
     return None
-
-
-def _refuse_unknown_base(hub: Hub, ref: str, home: Base | None) -> None:
-    """Raise an error for what looks like a mistyped or inactive base id, rather than create such a file."""
-    discovery = hub.discovery()
-    name = references.unknown_base(ref, discovery.bases)
-    if name is None:
-        return
-    if name in (MEMORY_ID, USER_ID):
-        raise WriteRefused(ref, MEMORIES_ONLY)
-    ids = [base.id for base in discovery.bases]
-    near = nearest(name, ids)
-    guesses = [f"{near}@{ref.partition('@')[2]}"] if near else []
-    guesses += [f"{home.id}@{ref} for a file of that name"] if home else []
-    hint = f"Did you mean {', or '.join(guesses)}?" if guesses else ""
-    raise BaseNotFound(name, ids, discovery.problem_of(name), hint)
 
 
 def _typed(hub: Hub, text: str, ref: str) -> Location | None:
@@ -344,19 +348,6 @@ def _existing_folders(ref: str, base: Base, folders: list[str]) -> tuple[str, ..
             raise WriteRefused(ref, f"{folder!r} is a file, not a folder; choose another path")
         spelt.append(folder)
     return (*spelt, *folders[len(spelt) :])
-
-
-def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
-    matches = []
-    for base in hub.discovery().bases:
-        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
-            matches += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
-    if len(matches) > 1:
-        refs = [references.ref_of(base, path, hub.discovery().bases) for base, path in matches]
-        raise DocumentNotFound(docid, "several documents have a docid that starts so", refs)
-    if not matches:
-        raise DocumentNotFound(docid)
-    return matches[0]
 
 
 def _elsewhere(hub: Hub, others: Iterable[Base], candidates: list[str]) -> list[str]:

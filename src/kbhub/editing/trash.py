@@ -111,7 +111,16 @@ def restore(hub: Hub, name: str) -> Restored:
     if base is None:
         reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here"
         raise WriteRefused(entry.ref, f"{reason}; change to a directory where it is")
-    place = _former_place(hub, base, entry)
+    parts = tuple(entry.path.split("/"))
+    place = former = paths.Location(base, entry.path, parts, entry.ref)
+    try:
+        place = paths.new_place(hub, f"{base.id}@{entry.path}")
+    except WriteRefused:
+        # Its old name may be invalid for new documents, but must still be contained in the base.
+        paths.check_writable(hub, base, entry.ref)
+        if any(part in ("", ".", "..") for part in parts):
+            raise
+    place = place if place.path == entry.path else former
     with writing(hub, base, entry.ref), paths.refusing(entry.ref):
         data = trash.content(entry)
         with open_folder(base, place.folders, make=True) as folder:
@@ -138,18 +147,3 @@ def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, 
     for entry in old:
         trash.discard(entry)
     return old
-
-
-def _former_place(hub: Hub, base: Base, entry: TrashEntry) -> paths.Location:
-    """Return the place of a deleted document, or raise if it may not be there."""
-    parts = tuple(entry.path.split("/"))
-    former = paths.Location(base, entry.path, parts, entry.ref)
-    try:
-        place = paths.new_place(hub, f"{base.id}@{entry.path}")
-    except WriteRefused:
-        # Its old name may be invalid for new documents, but must still be contained in the base.
-        paths.check_writable(hub, base, entry.ref)
-        if any(part in ("", ".", "..") for part in parts):
-            raise
-        return former
-    return place if place.path == entry.path else former

@@ -140,12 +140,10 @@ class PathTable:
             folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]
             places = [posixpath.join(folder, target) for folder in folders]
         addresses = [_address(place.removesuffix(PAGE)) for place in places]
-        return next((self._by_address[at] for at in addresses if at in self._by_address), None) or self._post(target)
-
-    def _post(self, target: str) -> str | None:
-        """Return the post of a blog that an address with its date leads to."""
-        if (dated := _POST.search(target)) is None:
-            return None
+        page = next((self._by_address[at] for at in addresses if at in self._by_address), None)
+        if page or (dated := _POST.search(target)) is None:
+            return page
+        # The post of a blog, by an address with its date.
         month, name = dated[1].replace("/", "-"), folded(dated[2])
         posts = [path for path in self._by_post.get(name, ()) if month in path]
         return posts[0] if len(posts) == 1 else None
