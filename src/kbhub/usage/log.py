@@ -83,10 +83,9 @@ def record(
     """Queue a query of an MCP client, or of the user (None), for the log. Returns at once and never fails."""
     if query.offset or not result.searched or not query.text.strip():
         return
-    text = result.query[:TEXT_CHARACTERS]
     entry = Asked(
         at=hub.options.clock(),
-        text=text,
+        text=result.query[:TEXT_CHARACTERS],
         subject="",
         key="",
         mode=result.mode,

@@ -143,7 +143,11 @@ def read_xlsx(path: str, data: bytes) -> Document:
         if problem:
             problems.append(f"Sheet {sheet.title!r} {problem}.")
         if rows:
-            written = [f"## {' '.join(sheet.title.split())}", "", *_table(rows), ""]
+            # Rows with a single cell above a table are titles.
+            start = next((at for at, row in enumerate(rows) if sum(map(bool, row)) > 1), len(rows))
+            written = [f"## {' '.join(sheet.title.split())}", ""]
+            written += (line for row in rows[:start] for line in (escaped(next(filter(None, row))), ""))
+            written += [*(pipe_table(rows[start:]) if rows[start:] else ()), ""]
             room -= sum(map(len, written))
             lines += written
     return document_of_markdown(
@@ -172,16 +176,6 @@ def _rows(sheet: Any, room: int) -> tuple[list[list[str]], str]:
             if room <= 0:
                 return rows, f"has too much text; rows from {number + 1:,} on are left out"
     return rows, f"has more than {COLUMNS} columns; the rest is left out" if wide else ""
-
-
-def _table(rows: list[list[str]]) -> Iterator[str]:
-    """Yield the lines of a table, after the titles above it: rows with a single cell."""
-    start = next((at for at, row in enumerate(rows) if sum(map(bool, row)) > 1), len(rows))
-    for row in rows[:start]:
-        yield escaped(next(filter(None, row)))
-        yield ""
-    if rows[start:]:
-        yield from pipe_table(rows[start:])
 
 
 def _shown(cell: Any) -> str:
