@@ -48,7 +48,8 @@ def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(sh
 
     page = shared_tab.go("/?q=rollback+qwertzuiop")
     expect(page.get_by_text("No document contains")).to_contain_text("qwertzuiop")
-    expect(page.locator(".verdict").first).to_be_visible()
+    expect(page.locator(".verdict")).to_have_text("Verdict: none.")
+    expect(shared_tab.go("/gaps").locator("td .verdict.none").first).to_have_text("none.")
 
 
 @pytest.mark.slow

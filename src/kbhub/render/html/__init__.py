@@ -26,7 +26,7 @@ from kbhub.documents.shown_text import TAB, renderable
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
-from kbhub.render.search import contribution_of, heading_path, why
+from kbhub.render.search import contribution_of, heading_path, verdict_words, why
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
@@ -62,7 +62,8 @@ def environment() -> Environment:
     made = Environment(loader=files, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": _ago, "passed_over": passed_over_text}
     texts = {"coded": _coded, "marked": _marked, "passage": _passage, "why": why, "contribution": contribution_of}
-    made.filters.update(**sizes, **texts, is_unfinished=is_unfinished, url=partial(quote, safe="/@:"))
+    words = {"verdict_words": verdict_words, "is_unfinished": is_unfinished}
+    made.filters.update(**sizes, **texts, **words, url=partial(quote, safe="/@:"))
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.globals.update(heading_path=heading_path)
     return made
