@@ -54,7 +54,14 @@ class Streams:
 
     def __init__(self, source: RawIOBase, sink: RawIOBase) -> None:
         self._source, self._sink, self._ended = source, sink, False
-        self._writable = _writable(sink.fileno())
+        self._writable: select.poll | None = None
+        """For whether the client takes `PIPE_BUF` bytes at once; None where there is none."""
+        # POSIX guarantees it of pipes. Node gives its children Unix sockets, which are writable while three quarters of
+        # their buffer are free on Linux, and 2,048 bytes, four times `PIPE_BUF`, on macOS.
+        kind = os.fstat(sink.fileno()).st_mode
+        if hasattr(select, "poll") and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+            self._writable = select.poll()
+            self._writable.register(sink.fileno(), select.POLLOUT)
 
     async def hear(self) -> bytes:
         """Return the next data; empty at the end."""
@@ -85,18 +92,6 @@ class Streams:
         left = memoryview(line)
         while left:  # a pipe may accept only a part
             left = left[self._sink.write(left) or 0 :]
-
-
-def _writable(sink: int) -> "select.poll | None":
-    """Return a poll for whether a descriptor takes `PIPE_BUF` bytes at once; None where there is none."""
-    # POSIX guarantees it of pipes. Node gives its children Unix sockets, which are writable while three quarters of
-    # their buffer are free on Linux, and 2,048 bytes, four times `PIPE_BUF`, on macOS.
-    kind = os.fstat(sink).st_mode
-    if not hasattr(select, "poll") or not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
-        return None
-    look = select.poll()
-    look.register(sink, select.POLLOUT)
-    return look
 
 
 def protocol_of(wanted: str | None, env: Mapping[str, str]) -> str:
