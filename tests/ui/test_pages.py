@@ -518,6 +518,9 @@ def test_an_answer_comes_with_its_sources_first(shared_tab):
     expect(page.locator("#answer .sources li").first).to_be_visible()
     page.locator("#answer .cite").first.click()
     expect(page.locator("article.document")).to_be_visible()
+    page = shared_tab.go("/ask?q=who+brings+the+cake+on+call")
+    expect(page.locator("#answer .passage .body p")).to_have_text("Who carries the pager: see rollback.")
+    expect(page.locator("#answer .note")).to_have_count(0)
     assert shared_tab.complaints == []
 
 

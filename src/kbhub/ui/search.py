@@ -19,8 +19,9 @@ import anyio.lowlevel
 import anyio.to_thread
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from kbhub.answers.answer import Answer, Source
+from kbhub.answers.answer import Answer, Passage, Source
 from kbhub.answers.question import answer_without_client, prepare
+from kbhub.documents.shown_text import fenced
 from kbhub.errors import KbhubError, QueryLogUnavailable, UsageError
 from kbhub.index.catalogue import tag_counts, tags_of, values_of
 from kbhub.index.query.parser import FILTER
@@ -37,8 +38,10 @@ from kbhub.ui.site import Form, Site, number_of, posted, site_of
 from kbhub.usage.gaps import show_log
 from kbhub.usage.log import USER, log_path, record
 from kbhub.values import struct
+from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from starlette.requests import Request
 
 PAGE = 10
@@ -281,12 +284,21 @@ def answer_part(answer: Answer) -> str:
         "answer.html",
         answer=answer,
         body=answer_html(answer.text, addresses),
-        notes=answer_notes(answer),
+        notes=answer_notes(answer, (answer.question,)),  # without the hint at an option of the command
         sources=_with_addresses(answer.references),
         cited={reference.number for reference in answer.references if reference.cited},
-        passages=[(passage, _address(passage)) for passage in answer.passages],
+        passages=[(passage, _address(passage), _passage_html(passage)) for passage in answer.passages],
         support=[(one, addresses.get(one.number, "")) for one in answer.support],
     )
+
+
+def _passage_html(passage: Passage) -> Markup:
+    text = passage.readable
+    if passage.in_code:
+        text = f"```\n{text}"
+    elif not has_markdown(passage.ref):
+        text = fenced(text)
+    return answer_html(text)
 
 
 def _with_addresses(sources: Iterable[Source]) -> list[tuple[Source, str]]:

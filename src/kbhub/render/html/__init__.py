@@ -250,11 +250,12 @@ def document_html(
     return _marked_html(_clean(html, addresses, environment["issued"]), terms)
 
 
-def answer_html(text: str, citations: Mapping[int, str]) -> Markup:
-    """Return an answer in Markdown as HTML, with `[n]` linked to the address of citation n."""
+def answer_html(text: str, citations: Mapping[int, str] | None = None) -> Markup:
+    """Return an answer or a passage in Markdown as HTML, with `[n]` linked to the address of citation n, if any."""
     nothing = Addresses(lambda _target, _fragment: None, lambda _path: None)
-    environment: dict[str, Any] = {"addresses": nothing, "issued": set(citations.values()), "citations": citations}
-    html = _parser().render(neutralised(text), environment)
+    environment: dict[str, Any] = {"addresses": nothing, "issued": set((citations or {}).values())}
+    environment |= {} if citations is None else {"citations": citations}
+    html = _parser().render(renderable(neutralised(text)), environment)
     return Markup(_clean(html, nothing, environment["issued"]))  # noqa: S704 - nh3 has cleaned it
 
 
