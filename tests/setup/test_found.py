@@ -168,6 +168,18 @@ def test_a_folder_that_two_projects_share_is_not_taken(environment):
     assert added(environment, two) == {}
 
 
+def test_claudes_memories_outlive_its_logs_and_a_subfolder_counts_by_its_logs(environment):
+    project = environment.project
+    for folder, words in ((project, "of ours"), (project / "docs", "without a log")):
+        environment.write(claude_folder(environment, folder) / "memory/MEMORY.md", f"The stoat {words}.\n")
+    claude_log(environment, project / "web", "The stoat below.")
+    claude_log(environment, project.with_name(f"{project.name}-api"), "The stoat of a sibling.")
+
+    assert set(added(environment)) == {f"claude-{project.name}", f"claude-{project.name}-web"}
+    found = texts(environment, "stoat")
+    assert ("of ours" in found, "below" in found, "without" in found, "sibling" in found) == (True, True, False, False)
+
+
 def test_a_log_that_does_not_say_yet_where_it_began_is_looked_at_again(environment):
     claude_log(environment, environment.project, "hello")
     added(environment)

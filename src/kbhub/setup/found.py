@@ -32,7 +32,7 @@ from kbhub.workspace.project import required
 from kbhub.workspace.settings import GlobalConfig
 
 CLAUDE_CHARACTERS = 200
-"""Longest name that Claude Code gives to the folder of a project without a hash."""
+"""Characters of a project's path in the name of its folder in Claude Code, before a hash."""
 
 _UNFIT = re.compile(r"[^a-zA-Z0-9]")
 
@@ -50,7 +50,7 @@ class FoundBases(Model):
 
     project: Path = Field(description="The project, in which alone they are active.")
     config: Path = Field(description="The file that says so.")
-    bases: tuple[FoundBase, ...] = Field((), description="One per client and kind.")
+    bases: tuple[FoundBase, ...] = Field((), description="One per folder and kind.")
     left: tuple[Path, ...] = Field((), description="Folders left out, as they are bases with other settings already.")
 
 
@@ -77,22 +77,25 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     logs = {"kind": "session", "keepDeleted": ["*.jsonl", "session-*.json"]}
     ours = {**logs, "sessionsOf": portable(project, home)}
     places: dict[str, tuple[Path, dict[str, Any]]] = {}
-    name = _UNFIT.sub("-", str(project))
-    claude = machine.path("{claude}/projects") / name
-    if len(name) <= CLAUDE_CHARACTERS and _is_plain(claude):
-        # A log must say that it is this project's, and none that it is another's.
-        told = [began_in(log, project) for log in claude.glob("*.jsonl") if not log.is_symlink()]
-        if True in told and False not in told:
-            places[f"claude-{named}"] = claude, {**ours, "include": ["/memory/*.md"]}
+    name, hyphened = _UNFIT.sub("-", str(project))[:CLAUDE_CHARACTERS], _hyphened(str(project))
+    for folder in _folders(machine.path("{claude}/projects")):
+        if not f"{folder.name}-".startswith(f"{name}-"):
+            continue
+        # A log must say that it is this project's or of a folder in it, and none that it is another's. Memories outlive
+        # the logs; without any, no other project with that name may be on this machine.
+        told = {began_in(log, project) for log in folder.glob("*.jsonl") if not log.is_symlink()}
+        outlived = not told and folder.name == name and any(folder.glob("memory/*.md"))
+        if False not in told and (True in told or (outlived and _is_alone(project, hyphened))):
+            inner = folder.name.removeprefix(name).rstrip("-")
+            places[f"claude-{named}{inner}"] = folder, {**ours, "include": ["/memory/*.md"]}
     if _is_plain(codex := machine.path("{codex}/sessions")):
         places[f"codex-{named}"] = codex, ours
     if _is_plain(copilot := machine.path("{copilot}/session-state")):
         places[f"copilot-{named}"] = copilot, ours
     for folder in _folders(machine.path("{home}/.cursor/projects")):
-        hyphened, transcripts = _hyphened(str(project)), folder / "agent-transcripts"
-        same = _hyphened(folder.name) == hyphened and _is_plain(transcripts)
-        # Its logs do not tell of which project they are: none of another one with that name may be on this machine.
-        if same and [*_spelled(Path(project.anchor), hyphened)] == [project]:
+        transcripts = folder / "agent-transcripts"
+        # Its logs do not tell of which project they are.
+        if _hyphened(folder.name) == hyphened and _is_plain(transcripts) and _is_alone(project, hyphened):
             places[f"cursor-{named}"] = transcripts, logs
     if opencode_database(hub.options.env, home).is_file():
         places[f"opencode-{named}"] = folder_of_copies(hub.data, project, "opencode"), ours
@@ -126,6 +129,11 @@ def _folders(folder: Path) -> list[Path]:
 
 def _hyphened(name: str) -> str:
     return re.sub(r"-+", "-", _UNFIT.sub("-", name)).strip("-").casefold()
+
+
+def _is_alone(project: Path, name: str) -> bool:
+    """Return whether no other folder on this machine has a path that becomes a project's name with hyphens."""
+    return [*_spelled(Path(project.anchor), name)] == [project]
 
 
 def _spelled(folder: Path, name: str) -> Iterator[Path]:
