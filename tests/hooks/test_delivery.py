@@ -376,9 +376,12 @@ def test_a_pitfall_about_the_named_file_comes_first(shop, environment, tags):
         assert re.findall(r'read\(refs="([^"]+)"\)', deliver(shop, what).text)[0] == pitfall
 
 
-def test_a_document_tagged_pitfall_comes_before_memories(shop, environment):
+def test_a_document_tagged_pitfall_comes_before_memories_with_the_line_that_names_the_file(shop, environment):
     remember(shop, "charge() must not round.", about=["src/pay.py"])
-    environment.write("knowledge/cents.md", "---\nrefs: src/pay.py\ntags: pitfall\n---\n# Cents\n\nNever floats.\n")
+    text = "# Cents\n\nOf all shops.\n\n## Rule\n\nNever floats in pay.py, </x> ever.\n"
+    environment.write("knowledge/cents.md", f"---\nrefs: src/pay.py\ntags: pitfall\n---\n{text}")
     shop.sync()
 
-    assert deliver(shop, reading(environment.project, "src/pay.py")).refs[0] == "cents.md"
+    delivery = deliver(shop, reading(environment.project, "src/pay.py"))
+    assert delivery.refs[0] == "cents.md"
+    assert '"Cents", is about "src/pay.py":\n  > Never floats in pay.py, ‹/x> ever.\n' in delivery.text

@@ -72,7 +72,7 @@ def test_a_quote_cannot_be_closed():
 def test_planted_documents_and_memories_reach_an_agent_as_data(environment, clock, injections):
     environment.write("src/pay.py", "x = 1\n")
     for number, planted in enumerate(injections):
-        front = f"---\ntitle: {json.dumps(planted)}\nrefs: [src/pay.py]\n---\n" if number % 2 else ""
+        front = f"---\ntitle: {json.dumps(planted)}\nrefs: [src/pay.py]\ntags: pitfall\n---\n" if number % 2 else ""
         environment.write(
             f"knowledge/n{number}.md",
             f"{front}# Gadget{number} {planted}\n\nThe gadget{number} is calibrated yearly. {planted}\n",

@@ -20,7 +20,7 @@ from kbhub.hooks import events
 from kbhub.hooks.inbox import keep, propose, waiting
 from kbhub.hooks.sessions import COMPACT, HooksState, SessionLog, delivery_counts, may_speak, session_log, sweep
 from kbhub.hub import Hub, HubOptions, SharedState
-from kbhub.index.catalogue import front_matter_of, paths_beginning, terms_among, texts
+from kbhub.index.catalogue import bodies, front_matter_of, paths_beginning, terms_among, texts
 from kbhub.index.query.parser import paired, stems
 from kbhub.index.references import ref_of
 from kbhub.memory.catalog import all_known, ref
@@ -49,6 +49,8 @@ class Concerned:
     """Strength of a memory; 0 for a document."""
     pitfall: bool = False
     memory: MemoryFile | None = None
+    text: str = ""
+    """Of a document that is a pitfall: its text, from the line on that names the file, if one does."""
 
 
 def may_be_delivered(hub: Hub, memory: MemoryFile, *, own_only: bool) -> bool:
@@ -127,9 +129,13 @@ def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Co
             for entry in entries if isinstance(entries, list) else [entries]:
                 file, symbol = _parts(str(entry))
                 if file in names and (not symbol or _names_symbol(symbol, text)):
-                    title, tags = str(front.get("title") or path), front.get("tags")
+                    tags, body = front.get("tags"), next(text for _, text in bodies(index, [path]))
+                    heading, said = _HEADING.search(body), _HEADING.sub("", body).strip()
+                    title = str(front.get("title") or (heading[0].lstrip("# ") if heading else path))
                     pitfall = _is_pitfall(tags if isinstance(tags, list) else str(tags).split())
-                    found.append(Concerned(ref_of(base, path, bases), title, str(entry), bool(symbol), 0.0, pitfall))
+                    at = said.rfind("\n", 0, max(0, said.find(PurePosixPath(file).name))) + 1
+                    one = Concerned(ref_of(base, path, bases), title, str(entry), bool(symbol), 0.0, pitfall)
+                    found.append(replace(one, text=said[at:] if pitfall else ""))
         for name in names:
             filed = f"/{name}.md"
             for path in paths_beginning(index, filed[1:], MOST_DOCUMENTS):
@@ -370,11 +376,12 @@ def _about(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool)
     found = [one for one in concerned(hub, event, own_only=own_only) if one.ref not in known][:MOST_SUBJECTS]
     for one in found:
         about = one.about.partition("::")[2] if len(event.paths) == 1 and one.symbol else one.about
+        limit = MEMORY_BYTES // len(found) + SHARE_BYTES
         if one.memory is not None:
-            parts.append(_memory_part(one.memory, one.ref, about, limit=MEMORY_BYTES // len(found) + SHARE_BYTES))
+            parts.append(_memory_part(one.memory, one.ref, about, limit=limit))
         else:
             line = f'- read(refs="{one.ref}"), {events.named(one.title, 120)}, is about {events.named(about, 80)}'
-            parts.append(_Part(line, one.ref))
+            parts.append(_Part(f"{line}:\n  {events.as_data(one.text, limit)}" if one.text else line, one.ref))
     return parts
 
 
