@@ -329,6 +329,7 @@ def test_what_was_dismissed_after_a_compaction_is_not_proposed_again_at_the_end(
     settle(shop, ["all"], accept=False)
 
     assert propose(shop, event("session-end", environment.project, transcript=log)) == ()
+    assert ended(shop, environment, tmp_path, ("user", f" {DECISION}"), session="s-2") == ()  # nor by another
     assert waiting(shop) == ()
 
 

@@ -120,6 +120,8 @@ NAME = "inbox.json"
 MOST_WAITING = 50
 """Proposals kept per project; the oldest go when there are more, since long lists are not read."""
 
+MOST_DISMISSED = 500
+
 ID_DIGITS = 6
 
 _AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "copilot-cli": "Copilot CLI", "gemini-cli": "Gemini CLI"}
@@ -143,6 +145,13 @@ class Inbox(Model):
     proposals: tuple[Proposal, ...] = Field((), description="Oldest first.")
 
 
+class _Stored(Inbox):
+    """The file of a project's inbox."""
+
+    dismissed: tuple[str, ...] = ()
+    """Hashes of the wordings of dismissed proposals, which are not proposed again; the oldest go first."""
+
+
 class Settled(Model):
     """What `kbhub memories inbox --accept` or `--dismiss` did."""
 
@@ -153,10 +162,14 @@ class Settled(Model):
 
 def waiting(hub: Hub) -> tuple[Proposal, ...]:
     """Return the proposals of the project, oldest first; none if their file cannot be read."""
+    return _stored(hub).proposals
+
+
+def _stored(hub: Hub) -> _Stored:
     try:
-        return Inbox.model_validate_json(_path(hub).read_bytes()).proposals
+        return _Stored.model_validate_json(_path(hub).read_bytes())
     except (OSError, ValidationError):
-        return ()
+        return _Stored()
 
 
 def log_of(hub: Hub, event: Event) -> Transcript:
@@ -189,7 +202,7 @@ def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
 
 
 def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
-    """Put suggestions into the inbox, except those that wait there, are remembered or were proposed by the session."""
+    """Put suggestions into the inbox that neither wait there, nor were dismissed, remembered or proposed by the session."""
     if not found:
         return ()
     remembered = set()
@@ -197,10 +210,10 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
         if stored := read(memory.shelf, memory.path):
             remembered.add(stored.wording)
     session = session_log(hub, event.session)
-    with _changing(hub) as proposals:
+    with _changing(hub) as (proposals, dropped):
         known = remembered | {wording(one.text) for one in proposals}
         made = []
-        for one in (one for one in found if wording(one.text) not in known):
+        for one in (one for one in found if wording(one.text) not in known and _digest(one) not in dropped):
             said, agent = _SAID[one.why], _AGENTS.get(event.client, event.client)
             line = f", line {one.line}" if one.line else ""
             digest = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()
@@ -229,7 +242,7 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
         raise UsageError("No proposal given. Name proposals by id, or `all`; `kbhub memories inbox` lists them.")
     accepted: list[Remembered] = []
     dismissed: list[str] = []
-    with _changing(hub) as proposals:
+    with _changing(hub) as (proposals, dropped):
         ids = [one.id for one in proposals]
         if unknown := [name for name in names if name != "all" and name not in ids]:
             held = f"it contains {', '.join(ids)}" if ids else "it is empty"
@@ -242,6 +255,7 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
                 )
             else:
                 dismissed.append(one.id)
+                dropped.append(_digest(one))
             proposals.remove(one)
         left = len(proposals)
     return Settled(accepted=tuple(accepted), dismissed=tuple(dismissed), left=left)
@@ -254,18 +268,24 @@ def _path(hub: Hub) -> Path:
     return project_folder(hub) / NAME
 
 
+def _digest(one: Suggested | Proposal) -> str:
+    return hashlib.sha256(wording(one.text).encode("utf-8", "replace")).hexdigest()
+
+
 @contextmanager
-def _changing(hub: Hub) -> Iterator[list[Proposal]]:
-    """Lock the inbox, and write the changed list, also if only a part of a change succeeded."""
+def _changing(hub: Hub) -> Iterator[tuple[list[Proposal], list[str]]]:
+    """Lock the inbox: its proposals, and hashes of dismissed ones; write both, also if only a part of it succeeded."""
     path = _path(hub)
     try:
         private_directory(path.parent)
         with alone(hub.data):
-            proposals = list(waiting(hub))
+            stored = _stored(hub)
+            proposals, dismissed = [*stored.proposals], [*stored.dismissed]
             try:
-                yield proposals
+                yield proposals, dismissed
             finally:
-                text = Inbox(proposals=tuple(proposals)).model_dump_json(indent=2)
+                after = _Stored(proposals=tuple(proposals), dismissed=tuple(dismissed[-MOST_DISMISSED:]))
+                text = after.model_dump_json(indent=2)
                 write_atomically(path, f"{text}\n")
     except OSError as error:
         raise KbhubError(f"Cannot write {path}: {error.strerror or error}.") from error
