@@ -202,7 +202,7 @@ def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
 
 
 def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
-    """Put suggestions into the inbox that neither wait there, nor were dismissed, remembered or proposed by the session."""
+    """Put suggestions into the inbox that do not wait there, and were not dismissed, remembered or just proposed."""
     if not found:
         return ()
     remembered = set()
