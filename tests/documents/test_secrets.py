@@ -73,6 +73,15 @@ def test_a_password_of_an_account_or_a_key_in_a_link_is_found(text):
     assert text[found.start : found.end].startswith(("QnE4", "R3rU"))
 
 
+def test_a_password_of_words_is_found_where_a_shell_takes_it():
+    """As a person chose it, in an assignment or for curl; what documentation makes up for these is none."""
+    for text in ("DB_PASSWORD=correct7horse", "curl -su ada:correct7horse x", "curl --user='a:horse7' x"):
+        assert len(find_secrets(text)) == 1, text
+    for text in ("DB_PASSWORD=my-secret-pw1", "DB_PASSWORD=admin123", "curl -u admin:pass1234 x", "curl -u a:$P7"):
+        assert find_secrets(text) == []
+    assert find_secrets("It is eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ.dBjftJeZ4CVPmB92K27uhbUJU1p1r, he says.")
+
+
 def test_our_own_documentation_holds_none():
     """Docs, examples and the README: a false alarm would be in somebody's way."""
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]

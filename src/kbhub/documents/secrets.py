@@ -127,7 +127,7 @@ _FORMATS: tuple[tuple[str, str, str], ...] = (
     ("Azure storage key", "AccountKey=", r"(?<=AccountKey=)[A-Za-z0-9+/]{86}=="),
     ("Azure client secret", "Q~", rf"{_A}{{3}}\dQ~[A-Za-z0-9_.~-]{{31,34}}"),
     ("Azure signature", "sig=", r"(?<=[?&]sig=)[A-Za-z0-9%+/]{43,64}(?:=|%3D)"),
-    ("JSON web token", "eyJ", rf"eyJ{_W}{{15,}}\.eyJ{_W}{{15,}}\.{_W}{{20,}}"),
+    ("JSON web token", "eyJ", rf"eyJ{_W}{{15,}}\.eyJ{_W}{{6,}}\.{_W}{{20,}}"),
 )
 
 _PRIVATE_KEY = re.compile(
@@ -149,6 +149,12 @@ _ASSIGNED = re.compile(
     r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;<>()\[\]{}$|]{8,256})(?P=quote)",
     re.IGNORECASE,
 )
+_EXPORTED = ("PASSWORD", "PASSWD", "PASSPHRASE")
+"""Names before `=` without a blank, as in a shell: what a person typed there may be made of words."""
+_CURL = re.compile(
+    r"\bcurl\b[^\n|]{0,300}?\s(?:-[A-Za-z]{0,4}u|--user)(?:\s{0,3}|=)[\"']?"
+    r"[^\s:\"'`<>{}$]{1,64}:(?P<value>[^\s\"'`<>{}$]{6,128})"
+)
 _PASSCODE = re.compile(
     r"(?P<link>https?://[^\s\"'`<>:]{1,400}(?::\d{1,5}/[^\s\"'`<>:]{0,400})?(?:[?&]|&amp;))"
     r"(?P<code>pwd=[^\s\"'`<>&#;]*)(?P<rest>[^\s\"'`<>]{0,400})",
@@ -165,7 +171,7 @@ _PLACEHOLDER = re.compile(
 )
 """What stands in a credential of documentation, and in a generated one less than once in 10,000."""
 _MADE_UP = re.compile(
-    r"dummy|sample|foo|bar\b|baz|fake|test|s3cr3t|passw|secret|token|hunter2|lorem|abc|123\b|key", re.IGNORECASE
+    r"dummy|sample|foo|bar\b|baz|fake|test|s3cr3t|passw|secret|token|hunter2|lorem|abc|1234?\b|key", re.IGNORECASE
 )
 """The same for a short value, where it shows that a person made it up."""
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[A-Z]+")
@@ -194,6 +200,9 @@ def find_secrets(text: str) -> list[Secret]:
                 every.append(Secret("private key", *match.span()))
     if "://" in text and "@" in text:
         every += _valued("password in a URL", _URL_PASSWORD, text, 2.0)
+    for match in _CURL.finditer(text) if "curl" in text else ():
+        if _is_mixed(match["value"]) and not _MADE_UP.search(match["value"]):
+            every.append(Secret("password", *match.span("value")))
     lower = text.lower()
     if "authorization" in lower or "x-" in lower:
         every += _valued("authorization header", _HEADER, text, LEAST_BITS_ASSIGNED)
@@ -201,7 +210,8 @@ def find_secrets(text: str) -> list[Secret]:
         for match in _ASSIGNED.finditer(_PASSCODE.sub(_without_passcode, text) if "pwd=" in lower else text):
             value = match["value"].rstrip(".")
             plain = len(value) < 8 or _MADE_UP.search(value) or _NAMES_A_THING.match(value)
-            if not plain and _is_generated(value, LEAST_BITS_ASSIGNED):
+            typed = match[0].partition("=")[0] in _EXPORTED and _is_mixed(value)
+            if not plain and (typed or _is_generated(value, LEAST_BITS_ASSIGNED)):
                 every.append(Secret("password or key", *match.span("value")))
     for secret in sorted(every, key=lambda secret: (secret.start, -secret.end)):
         if not found or secret.start >= found[-1].end:
@@ -238,13 +248,16 @@ def _without_passcode(match: re.Match[str]) -> str:
 
 def _is_generated(value: str, least: float) -> bool:
     """Return whether a value is random, mixes kinds of characters, and is no placeholder and not made of words."""
-    digits = sum(character.isdigit() for character in value)
-    letters = sum(character.isalpha() for character in value)
-    if not digits or not letters or _PLACEHOLDER.search(value) or not _is_random(value, least):
+    if not _is_mixed(value) or not _is_random(value, least):
         return False
     runs = [len(word) for word in _WORD.findall(value)]
     # Words with a number (`token-v2-production`) have long runs of letters of one case; random text has short ones.
-    return sum(runs) / len(runs) < 3.5 or digits / len(value) > 0.3
+    return sum(runs) / len(runs) < 3.5 or sum(map(str.isdigit, value)) / len(value) > 0.3
+
+
+def _is_mixed(value: str) -> bool:
+    """Return whether a value has letters and digits, and is no placeholder."""
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not _PLACEHOLDER.search(value)
 
 
 def _is_random(value: str, least: float) -> bool:
