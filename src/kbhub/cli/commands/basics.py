@@ -60,7 +60,7 @@ from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, Grant, find_pointer, identity, trust_pointer
 
-LINES_QUESTION = "Add lines to AGENTS.md that make agents and their subagents search here first?"
+LINES_QUESTION = "Add lines to {} that make agents and their subagents search here first?"
 
 
 class TrustResult(Model):
@@ -123,11 +123,14 @@ def init(
     root = discovery.workspace.root
     tasks = agents_tasks(root, Machine(options.home, options.env), remove=False) if root else []
     asked = agents_md is None and made.knowledge is not None and not common.json
-    if agents_md or (asked and any(task.do for task in tasks) and confirmed(LINES_QUESTION)):
+    files = ", ".join(task.step.title for task in tasks if task.do)
+    if agents_md or (asked and files and confirmed(LINES_QUESTION.format(files))):
         steps = [carry_out(task) for task in tasks]
-        written = tuple(step.file for step in steps if step.state == "done")
-        faults = tuple(note for step in steps if step.state == "failed" for note in step.notes)
-        made = made.model_copy(update={"made": (*made.made, *written), "notes": (*made.notes, *faults)})
+        # A file that was there before has a copy.
+        written = tuple(step.file for step in steps if step.state == "done" and not step.backup)
+        notes = [f"Added lines to {step.file}." for step in steps if step.backup]
+        notes += [note for step in steps if step.state == "failed" for note in step.notes]
+        made = made.model_copy(update={"made": (*made.made, *written), "notes": (*made.notes, *notes)})
     return Reply(made, notes=made.notes)
 
 

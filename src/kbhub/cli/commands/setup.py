@@ -149,7 +149,8 @@ def _offered(chosen: Sequence[Client], machine: Machine, common: Common, *, line
     with suppress(UsageError):  # not in a project
         told = agents_tasks(_project(common, machine), machine, remove=False) if lines else []
     what = ["a subagent"] if any(task.do for task in tasks) else []
-    what += ["some lines in this project's AGENTS.md"] if any(task.do for task in told) else []
+    files = ", ".join(task.step.title for task in told if task.do)
+    what += [f"some lines in this project's {files}"] if files else []
     return [*tasks, *told] if what and confirmed(SUBAGENT_QUESTION.format(" and ".join(what))) else []
 
 
