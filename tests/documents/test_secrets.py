@@ -32,9 +32,7 @@ def test_a_masked_text_holds_no_credential(name):
         assert all(text[one.start : one.end] not in kept for one in found)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+@pytest.mark.parametrize("text", [
         "Set `GITHUB_TOKEN` in the environment; see docs/tokens.md.", "export API_KEY=your-api-key-here",
         "aws_access_key_id = AKIAIOSFODNN7EXAMPLE", "Authorization: Bearer <token>", "password: ${DB_PASSWORD}",
         "token: ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
@@ -48,25 +46,20 @@ def test_a_masked_text_holds_no_credential(name):
         "[Join](https://us02web.zoom.us/j/85931904467?pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09)",
         "Recording: https://meet.example:8443/rec/play?id=7&amp;pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09.1#t=3",
         "Meeting, password included: https://meet.example/j/85?pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09",
-    ],
-)  # fmt: skip
+])  # fmt: skip
 def test_documentation_about_credentials_holds_none(text):
     assert find_secrets(text) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+@pytest.mark.parametrize("text", [
         "https://shop.example/login?user=admin&pwd=QnE4a0tGbGxoV0lZ",
         "https://shop.example/login?pwd=QnE4a0tGbGxoV0lZ&amp;username=admin",
         "https://shop.example/export?api_key=QnE4a0tGbGxoV0lZUzZ3",
         "https://shop.example/export?password=QnE4a0tGbGxoV0lZUzZ3",
         "password: https://meet.example/j/85?pwd=QnE4a0tGbGxoV0lZ&token=R3rU8c2LqZ0aYw5N",
-        "Server=db.example;Uid=sa;Pwd=QnE4a0tGbGxoV0lZ",
-        "See https://shop.example/ and set pwd=QnE4a0tGbGxoV0lZ",
+        "Server=db.example;Uid=sa;Pwd=QnE4a0tGbGxoV0lZ", "See https://shop.example/ and set pwd=QnE4a0tGbGxoV0lZ",
         "jdbc:mysql://db.example/shop?pwd=QnE4a0tGbGxoV0lZ",
-    ],
-)
+])  # fmt: skip
 def test_a_password_of_an_account_or_a_key_in_a_link_is_found(text):
     """Only the passcode of what the link itself opens is none, as whoever reads the link is meant to have it."""
     (found,) = find_secrets(text)
@@ -74,7 +67,6 @@ def test_a_password_of_an_account_or_a_key_in_a_link_is_found(text):
 
 
 def test_a_password_of_words_is_found_where_a_shell_takes_it():
-    """As a person chose it, in an assignment or for curl; what documentation makes up for these is none."""
     for text in ("DB_PASSWORD=correct7horse", "curl -su ada:correct7horse x", "curl --user='a:horse7' x"):
         assert len(find_secrets(text)) == 1, text
     for text in ("DB_PASSWORD=my-secret-pw1", "DB_PASSWORD=admin123", "curl -u admin:pass1234 x", "curl -u a:$P7"):

@@ -352,13 +352,10 @@ def test_a_page_that_lacks_the_named_file_is_not_told_and_a_prompt_that_names_no
 @pytest.mark.parametrize(
     ("prompt", "names"),
     [
-        ("set max_retries of the client to five", ["max_retries"]),
-        ("is the netrc file read by the client", ["netrc"]),
-        ("use FOO_BAR in unknown.py for it", []),
-        ("", []),
-        ("!? … -- '\x00' ::", []),
+        ("set max_retries of the client to five", ["max_retries"]), ("is the netrc file read by the client", ["netrc"]),
+        ("use FOO_BAR in unknown.py for it", []), ("", []), ("!? … -- '\x00' ::", []),
     ],
-)
+)  # fmt: skip
 def test_names_are_identifiers_and_rare_words_that_the_bases_know(hub, prompt, names):
     assert list(names_in(hub, prompt, hub.discovery().bases)) == names
 

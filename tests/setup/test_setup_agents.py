@@ -251,10 +251,6 @@ def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch
     (account.project / "CLAUDE.md").write_text("# Rules\n")
     monkeypatch.setattr("sys.stdin", Terminal("1\ny\n"))
     assert main(["init"]) == 0
-    said = account.capture.readouterr()
-    assert ("Add lines to CLAUDE.md that" in said.err, "Created" in said.out, "CLAUDE" in said.out) == (
-        True,
-        True,
-        False,
-    )
-    assert f"Added lines to {account.project / 'CLAUDE.md'}." in said.err
+    err = account.capture.readouterr().err
+    assert "Add lines to CLAUDE.md that" in err
+    assert f"Added lines to {account.project / 'CLAUDE.md'}." in err

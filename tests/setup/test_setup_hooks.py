@@ -147,6 +147,13 @@ def test_without_a_word_for_it_there_are_no_hooks(account, arguments):
     assert not file.exists()
 
 
+def test_a_client_without_hooks_or_subagents_is_named(account):
+    account.file(".cursor/mcp.json", "{}")
+    code, out, err = account.run("--hooks", "--yes", "--client", "cursor")
+    assert (code, "Cursor has no hooks" in out + err, "Hooks deliver" in out + err) == (0, True, False)
+    assert "VS Code has no subagents" in "".join(account.run("--subagent", "--yes", "--client", "vscode")[1:])
+
+
 def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
     file = install(account, "codex")
     account.file(".codex/config.toml", CODEX)

@@ -35,6 +35,7 @@ from kbhub.workspace.validation import schema_file, schema_files
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
 FOUND_QUESTION = "Search what your agents keep of this project, too, only here ({})? `kbhub base add --found` does."
 NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names the command in a project's AGENTS.md."
+NOTHING = "{} has no {} that kbhub can write."
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 SPEAK = (
     "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub base trust --documents`."
@@ -106,8 +107,8 @@ def setup(
                 hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
                 tasks[:0] = hooks_tasks(hooked, machine, how.argv, remove=True)
             elif hooks or (asking and any(one.name in HOOK_CLIENTS for one in chosen) and confirmed(HOOKS_QUESTION)):
-                tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
-                notes += (SPEAK,)
+                tasks += (hooking := hooks_tasks(chosen, machine, how.argv, remove=False))
+                notes += (SPEAK,) if hooking else ()
             if remove and subagent is None:
                 tasks += subagent_tasks(chosen if client else CLIENTS, machine, remove=True)
             elif subagent is None and not (yes or dry_run):
@@ -122,6 +123,11 @@ def setup(
         tasks += subagent_tasks(chosen, machine, remove=remove)
     if agents_md:
         tasks += agents_tasks(_project(common, machine), machine, remove=remove)
+    named, subjects = bool(client), {task.step.subject for task in tasks}
+    if hooks and not remove and (named or "hooks" not in subjects):
+        notes += tuple(NOTHING.format(one.title, "hooks") for one in chosen if one.name not in HOOK_CLIENTS)
+    if subagent and not remove and (named or "subagent" not in subjects):
+        notes += tuple(NOTHING.format(one.title, "subagents") for one in chosen if not one.subagent)
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
         return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
