@@ -544,7 +544,7 @@ def test_what_a_model_writes_is_streamed(project, chromium):
         assert kinds[-1] == "answer"
         assert set(kinds[1:-1]) == {"text"}
         page = tab.go("/ask?q=how+do+I+roll+back")
-        expect(page.locator("#answer .body")).to_contain_text("Run orchard rollback")
+        expect(page.locator("#answer > .body")).to_contain_text("Run orchard rollback")
         expect(page.get_by_text("Written by qwen3:0.6b")).to_be_visible()
         tab.context.close()
 
