@@ -60,11 +60,13 @@ flowchart LR
 ```
 """
 
+INTERNAL = "---\nsidebar_position: 4\nprops: {a: b}\nby: [Ann, Bob]\nreviewed: 2026-01-02T03:04:05Z\n---\n"
+
 DOCUMENTS = {
     "knowledge/rollback.md": ROLLBACK,
     "knowledge/deploy.md": "---\ntags: [deploy]\n---\n# Deploying\n\nPush the release.\n\n## Take it out\n\nTo all.\n",
     "knowledge/people/oncall.md": "# On call\n\nWho carries the pager: see [rollback](../rollback.md).\n",
-    "knowledge/people/alone.md": "# Alone\n\nA zebra that nobody links to.\n",
+    "knowledge/people/alone.md": f"{INTERNAL}# Alone\n\nA zebra that nobody links to.\n",
 }
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping
@@ -92,6 +93,14 @@ KINDS: dict[EdgeKind, str] = {
     "near": "Similar in meaning",
 }
 """Kind of neighbour → its title; those by tag are to be had by the tag."""
+
+PROPERTIES = (
+    *("status", "type", "confidence", "author", "authors", "by", "owner", "owners", "version", "description"),
+    *("date", "created", "updated", "modified", "reviewed", "last_reviewed", "review_by", "valid_until", "stale_after"),
+)
+"""Keys of front matter that say something to a reader."""
+
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\S*")
 
 PLACES = 12
 
@@ -323,14 +332,13 @@ def _memories_about(site: Site, whole: Whole) -> list[Memory]:
 
 
 def _properties(whole: Whole) -> list[tuple[str, str]]:
-    """Return the front matter, except for what is shown elsewhere, its status first."""
-    shown = [
-        (key, ", ".join(map(_said, value)) if isinstance(value, list) else _said(value))
-        for key, value in whole.document.front_matter.items()
-        if key.lower() not in ("title", "tags", "tag") and value not in (None, "", [], {})
-    ]
-    return sorted(shown, key=lambda pair: pair[0].lower() != "status")
+    """Return what front matter says to a reader, except for what is shown elsewhere, in the order of `PROPERTIES`."""
+    values = {key.lower(): value for key, value in whole.document.front_matter.items()}
+    listed = ((key, value if isinstance(value, list) else [value]) for key in PROPERTIES if (value := values.get(key)))
+    shown = ((key, ", ".join(_said(one) for one in many if not isinstance(one, dict | list))) for key, many in listed)
+    return [(key, text) for key, text in shown if text]
 
 
 def _said(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).strip('"')
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).strip('"')
+    return _MOMENT.sub(r"\1", text)
