@@ -74,7 +74,8 @@ class TestTitle:
             ("---\ntitle: Front\n---\n# Head\n", "Front"), ("---\ntitle: 1.10\n---\n", "1.10"),
             ("---\ntitle: [a]\n---\n# Head\n", "Head"), ("---\ntitle:\n---\n# Head\n", "Head"),
             ("## Second\n# First\n", "First"), ("## Only\n### Deeper\n", "Only"), ("# \n\n## Named\n", "Named"),
-            ("text\n", "my long name"), ("```sh\n# comment\n```\n# Real\n", "Real"),
+            ("text\n", "my long name"), ("Text.\n\n## Part\n", "my long name"),
+            ("```sh\n# comment\n```\n# Real\n", "Real"),
             # one that opens with a part called "Summary" beside other parts is named by its file
             ("# Summary\n\na\n\n# Motivation\n\nb\n", "my long name"),
             ("# Summary\n\nthe only heading at its level\n\n## More\n", "Summary"),

@@ -456,10 +456,13 @@ def outlined(
     path: str, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: Iterable[str | None]
 ) -> Document:
     """Build a document of its lines, its front matter and the structure of its text."""
-    texts = [heading.text for heading in outline.headings if heading.text]
-    tops = [heading.text for heading in outline.headings if heading.text and heading.level == 1]
-    first = "" if len(tops) > 1 and tops[0].casefold() in PART_NAMES else (tops or texts or [""])[0]
-    title = front.title or outline.title or first or file_title(PurePosixPath(path))
+    headings = [heading for heading in outline.headings if heading.text]
+    tops = [heading.text for heading in headings if heading.level == 1]
+    if not tops and headings:  # a lower one is that of the whole if nothing stands before it
+        before = any(line.strip("# \t") for line in lines[front.body : headings[0].line - 1])
+        tops = [] if before else [headings[0].text]
+    named = len(tops) == 1 or (tops and tops[0].casefold() not in PART_NAMES)
+    title = front.title or outline.title or (named and tops[0]) or file_title(PurePosixPath(path))
     return Document(
         path=path,
         title=title[:MAX_HEADING_CHARS],

@@ -152,8 +152,8 @@ def without_code(text: str, mask: str = "x") -> str:
     return "".join(parts)
 
 
-DIAGRAM = "mermaid"
-"""Language of code that is no text."""
+NO_TEXT = "mermaid"
+"""Language of diagrams, and here of code that consists of lines from other files."""
 
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _OPENING = re.compile(
@@ -178,7 +178,7 @@ _HIDDEN = (
     r"|^export[ \t]+(?:(?:const|let|var)[ \t]+[\w$]+[ \t]*=|(?:default[ \t]+)?(?:async[ \t]+)?(?:function|class)[ \t]+"
     r"[\w$]+[ \t]*[({]|default[ \t]+[\w$]+;?[ \t]*$)(?:.|\n(?![ \t]*\n))*"
     r"|<!--(?:[^<]|<(?!!--))*?-->"
-    r"|(?<![ \t])[ \t]*+\{/\*(?:[^*]|\*(?!/))*+\*/\}"
+    r"|(?<![ \t])[ \t]*+\{/\*(?:[^*{]|\*(?!/)|\{(?!/\*))*+\*/\}"
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
     r"(?P<attributes>\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
@@ -243,7 +243,7 @@ def readable(text: str) -> str:
     """
     code = _code(text)
     lines = _cleared(text, code, _UNREADABLE)
-    seen = ["" if code.get(number) == DIAGRAM else line for number, line in enumerate(lines)]
+    seen = ["" if code.get(number) == NO_TEXT else line for number, line in enumerate(lines)]
     return "\n".join(_laid_out(seen, code, quotes=False))
 
 
@@ -298,19 +298,20 @@ def _beside(text: str, match: re.Match[str]) -> str:
 
 
 def _code(text: str) -> dict[int, str]:
-    """Return number → language, of the lines of fenced code, however it is indented; code of elsewhere is a diagram."""
-    code, fence, language, began, here = dict[int, str](), "", "", 0, False
+    """Return number → language, of the lines of fenced code, however it is indented, or `NO_TEXT`."""
+    code, fence, language, inside = dict[int, str](), "", "", list[str]()
     for number, line in enumerate(text.split("\n")):
         match = _FENCE.match(line)
         if match and not fence:
-            fence, language, began, here = match[1], (match[2].split() or [""])[0], number, False
+            fence, language, inside = match[1], (match[2].split() or [""])[0], []
             code[number] = language
         elif fence:
             code[number] = language
             if match and match[1].startswith(fence) and not match[2]:
                 fence = ""
-                code.update({} if here else dict.fromkeys(range(began, number + 1), DIAGRAM))
-            here = here or (bool(line.strip()) and not _INCLUDED.fullmatch(line))
+                if any(inside) and all(_INCLUDED.fullmatch(one) for one in inside if one):
+                    code.update(dict.fromkeys(range(number - len(inside) - 1, number + 1), NO_TEXT))
+            inside.append(line.strip())
     return code
 
 

@@ -31,7 +31,7 @@ _ID = re.compile(r"""\b(?:id|name)\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s"'<>]+))"""
 _BRACES = re.compile(r"\{[^{}\n]*#([^\s{}]+)[^{}\n]*\}")
 _MDX_ID = re.compile(r"\{/\*\s*([^\s{}*]+)\s*\*/\}[ \t]*$", re.MULTILINE)
 _HTML_HEADING = re.compile(r"<h[1-6]\b[^<>]*>(.{1,500}?)</h[1-6]>", re.IGNORECASE | re.DOTALL)
-_QUOTED_HEADING = re.compile(r"^(?:> ?)+#{1,6} +(.{1,500}?)#*$", re.MULTILINE)
+_QUOTED_HEADING = re.compile(r"^(?:> ?)++#{1,6} ++(.{1,500})$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)\s*$")
 _NUMBERED = re.compile(r"(.+?)[-_](\d+)")
 _LEADING_NUMBER = re.compile(r"^[\d.\s)]+")
@@ -147,7 +147,11 @@ class _Targets:
         named = Counter(
             is_markdown(link.target)
             for link in material.links
-            if link.kind in PATH_KINDS and link.goal and is_markdown(link.goal[1]) and not link.target.endswith("/")
+            if link.kind in PATH_KINDS
+            and link.target
+            and link.goal
+            and is_markdown(link.goal[1])
+            and link.by != "itself"
         )
         self.on_site = site_settings(material.base) is not None or named[False] > named[True]
         """Whether the addresses of pages have no suffix, or `.html`."""
@@ -223,7 +227,9 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         return  # wikilinks ignore case, folder and suffix
     if not fault or (targets.on_site and fault in (_BARE, _PAGE)):
         return
-    fix = _fix(link, goal) if link.by == "path" and fault is not _ELSEWHERE and targets.is_alone(goal) else None
+    fix = (
+        _fix(link, goal) if link.by == "path" and fault not in (_PAGE, _ELSEWHERE) and targets.is_alone(goal) else None
+    )
     better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
     message = f"The link to {link.target!r} resolves to {goal!r}, but {fault}."
     others = (material.ref(goal),)

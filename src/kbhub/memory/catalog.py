@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import fields
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import plain_document, section
+from kbhub.documents.markdown import decoded_lines, plain_document, section
 from kbhub.documents.source import parse_text
 from kbhub.documents.walk import Traversal, read_contained
 from kbhub.errors import (
@@ -372,6 +372,8 @@ def _by_ending(hub: Hub, subject: str) -> str:
 
 def section_text(path: str, data: bytes, heading: str) -> str | None:
     """Return the text of a document, or of one of its sections; None if it has no such section."""
+    if not heading and not converts(path):  # as its structure is not needed
+        return "\n".join(decoded_lines(data)[0])
     document = plain_document(path, data) if converts(path) else parse_text(path, data)
     if not heading:
         return "\n".join(document.lines)

@@ -393,7 +393,7 @@ def _folder_of(hub: Hub, old: str) -> Path:
         directory = Path(os.path.realpath(expand(old, home, hub.options.cwd)))
         identities = [Identity("path", str(directory))]
         workspace = Workspace(directory=directory, source="an argument", git_root=git_root(directory, home))
-        if directory.is_dir() and (identity := identify(workspace)):
+        if os.path.isdir(directory) and (identity := identify(workspace)):  # noqa: PTH112 - Path.is_dir raises for a long name
             identities.append(identity)
         for identity in identities:
             if current := project_folder(data, identity):

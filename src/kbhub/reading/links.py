@@ -243,18 +243,12 @@ SITE_SETTINGS = (
     "hugo.toml",
     "hugo.yaml",
     "mkdocs.yml",
-    "next.config.js",
-    "next.config.mjs",
-    "next.config.ts",
     "zensical.toml",
     ".vitepress/config.js",
     ".vitepress/config.mts",
     ".vitepress/config.ts",
 )
 """Files with the settings of a documentation site."""
-
-MOST_ABOVE = 3
-"""Folders above pages with its settings: `src/content/docs`."""
 
 SETTINGS_BYTES = 200_000
 
@@ -275,7 +269,7 @@ class SiteSettings:
 
 def site_settings(base: Base) -> SiteSettings | None:
     """Return the settings of the site that a base is, or is the pages of; None if it is no site."""
-    folders = () if base.engine else (base.path, *base.path.parents[:MOST_ABOVE])
+    folders = () if base.engine else (base.path, base.path.parent)
     for place in (folder / name for folder in folders for name in SITE_SETTINGS):
         if place.is_file() and not place.is_symlink():
             with place.open(encoding="utf-8", errors="replace") as file:

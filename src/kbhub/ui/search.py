@@ -94,6 +94,7 @@ def search_page(request: Request) -> Response:
     began = time.perf_counter()
     typing = "hx-request" in request.headers
     result = search(site.hub, asked, typing=typing)
+    asked = asked.model_copy(update={"text": result.query})  # links lead to the same hits, if a word was completed
     if not typing:
         record(site.hub, result, asked, took=time.perf_counter() - began)
     words, chosen = asked.text.split(), list[tuple[str, str]]()

@@ -13,8 +13,10 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 
+from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
 from kbhub.index.query.parser import UNSPACED, Term, fold, normalise, paired, parse_query, searchable, stems
@@ -262,7 +264,16 @@ def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
 
 
 def completed(indexes: Sequence[Index], text: str) -> str:
-    """Return a query that is being typed with its last word, if no text has it, completed to the most frequent one."""
+    """Return a query that is being typed with its last word, if no text has it, completed to the most frequent one.
+
+    It stays as it is if an index cannot be read, which the search itself reports.
+    """
+    with suppress(IndexUnavailable):
+        return _completed(indexes, text)
+    return text
+
+
+def _completed(indexes: Sequence[Index], text: str) -> str:
     typed = text.split(" ")[-1].lower()
     beginning = _bare(fold(typed))
     if len(beginning) < INTACT - 1 or not beginning.isalpha() or any(terms_among(one, stems(typed)) for one in indexes):
@@ -279,7 +290,8 @@ def completed(indexes: Sequence[Index], text: str) -> str:
         for word in sorted(_written(passage, term))
         if _bare(word).startswith(beginning)
     )
-    return text.removesuffix(text.split(" ")[-1]) + next(words, typed)
+    found = next(words, None)
+    return text.removesuffix(text.split(" ")[-1]) + found if found else text
 
 
 def _slips(word: str, written: str, stem: str, term: str) -> int:

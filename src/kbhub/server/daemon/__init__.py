@@ -2,17 +2,19 @@
 
 import importlib
 import sys
+import threading
 import types
 
 
 def _defer(name: str) -> None:
     """Import a module when something of it is used."""
-    stand_in = types.ModuleType(name)
+    stand_in, lock = types.ModuleType(name), threading.Lock()
 
     def used(attribute: str) -> object:
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        module = importlib.import_module(name)
+        with lock:
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+            module = importlib.import_module(name)
         stand_in.__dict__.update(module.__dict__)
         return getattr(module, attribute)
 
@@ -20,6 +22,7 @@ def _defer(name: str) -> None:
     sys.modules.setdefault(name, stand_in)
 
 
-# Dataclasses import inspect for what a window does not need: a megabyte of each, and 10 of the 60 ms of a hook.
+# Dataclasses import inspect for what a window does not need: a megabyte of each, and 10 of the 60 ms of a hook. It
+# stands here, because whatever a window loads comes after the package itself.
 _defer("ast")
 _defer("inspect")
