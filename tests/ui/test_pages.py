@@ -45,7 +45,6 @@ def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(sh
     expect(page.locator(".hit")).to_have_count(1)
     page.locator(".chips a").click()
     expect(page.locator("#q")).to_have_value("rollback deploy")
-
     page = shared_tab.go("/?q=rollback+qwertzuiop")
     expect(page.get_by_text("No document contains")).to_contain_text("qwertzuiop")
     expect(page.locator(".verdict")).to_have_text("Verdict: none.")
@@ -165,6 +164,9 @@ def test_the_palette_goes_to_pages_documents_and_memories(shared_tab):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page).to_have_title("Documents · kbhub")
+    for key in ("Control+k", "m", "Escape"):
+        page.keyboard.press(key)
+    expect(page.locator("#palette")).to_be_hidden()
     assert shared_tab.complaints == []
 
 

@@ -108,7 +108,7 @@ addEventListener("message", ({ source, data: height }) => {
 
 function openPalette() {
   const palette = document.querySelector("#palette");
-  if (palette.open) return;
+  if (document.querySelector("dialog[open]")) return;
   palette.showModal();
   palette.querySelector("input").select();
   htmx.trigger("#goto", "places");
@@ -123,7 +123,10 @@ document.addEventListener("keydown", (event) => {
   const target = event.target, inDialog = target.closest("dialog");
   const up = event.key === "ArrowUp";
   if (event.key === "Escape") {
-    if (inField(target)) target.blur();
+    if (inDialog) {
+      event.preventDefault(); // a search field with text would take the first one
+      inDialog.close();
+    } else if (inField(target)) target.blur();
     waitingForGo = false;
   } else if ((up || event.key === "ArrowDown") && items().length && target.matches("#q, #goto, body, main, [data-open]")) {
     event.preventDefault();
@@ -131,7 +134,7 @@ document.addEventListener("keydown", (event) => {
     if (!up) move(1);
     else if (items()[0].contains(target)) field?.focus();
     else move(-1);
-  } else if (!inField(target) && !inDialog) pressed(event);
+  } else if (!inField(target) && !document.querySelector("dialog[open]")) pressed(event);
 });
 
 function pressed(event) {
