@@ -100,7 +100,8 @@ def test_planted_documents_and_memories_reach_an_agent_as_data(environment, cloc
         said += [(what, found.text) for what in events if (found := deliver(hub, what))]
 
     assert len(said) > 2.5 * len(injections)
-    assert [text for _, text in said if not (is_safe(text) and text.startswith(HEAD))] == []
+    assert [text for _, text in said if not is_safe(text)] == []
+    assert [text for what, text in said if what.name != "session-start" and not text.startswith(HEAD)] == []
     # In the JSON that the client reads it is one string, and nothing beside it.
     for what, text in said:
         assert json.loads(answer(what, text))["hookSpecificOutput"].keys() == {"hookEventName", "additionalContext"}
