@@ -139,8 +139,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 61405,
-    "code lines": 43335,
+    "lines": 60691,
+    "code lines": 43002,
     "files under 60 lines": 4,
     "class names in two files": 0,
     "modules in -ing": 3,

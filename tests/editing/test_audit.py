@@ -168,10 +168,9 @@ def test_an_ambiguous_name_is_told_with_the_others_and_headings_are_looked_for_i
 
 def test_links_that_only_kbhub_follows_are_told(audited):
     """On GitHub case and ending of a path matter; of a name in brackets they do not."""
-    links = ["[x](Guides/setup.md)", "[x](guides/Setup)", "[x](./GUIDES/setup)", "[x](setup.md)"]
-    links += ["[x](guides/Setup.html)"]
-    right = ["[[SETUP]]", "[x](guides/Setup.md)"]
-    report = audited({"a.md": "\n".join([*links, *right]), "guides/Setup.md": "# S\n"}, checks=["spelling"])
+    paths = ("Guides/setup.md", "guides/Setup", "./GUIDES/setup", "setup.md", "guides/Setup.html", "guides/Setup.md")
+    links = [*(f"[x]({path})" for path in paths), "[[SETUP]]"]
+    report = audited({"a.md": "\n".join(links), "guides/Setup.md": "# S\n"}, checks=["spelling"])
 
     found = {one.line: (one.severity, one.fix and one.fix.after) for one in report.findings}
     assert found == {
