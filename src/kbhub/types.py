@@ -171,8 +171,8 @@ class Document:
     path: str
     """Relative to its base, with `/`."""
     title: str
-    """Front matter `title`, else the first level-1 heading, else the first heading, else the file name. If the first of
-    several level-1 headings is "Summary" or the like, the file name is used."""
+    """Front matter `title`, else the first level-1 heading, else one that opens the text, else the file name. If the
+    first of several level-1 headings is "Summary" or the like, the file name is used."""
     lines: tuple[str, ...]
     """The text without line endings and byte order mark."""
     body: int = 0

@@ -61,8 +61,8 @@ def document_of_markdown(
 ) -> Document:
     """Build a document from text that was converted to Markdown, in which YAML at the top is text.
 
-    Without a `title`, it is the first heading or else the file name. The values of `front_matter` (JSON-safe) under the
-    keys `shown` are repeated at the top of the text, so that words find them.
+    Without a `title`, the text decides, as in Markdown. The values of `front_matter` (JSON-safe) under the keys `shown`
+    are repeated at the top of the text, so that words find them.
     """
     values = {key: storable(value) if isinstance(value, str) else value for key, value in (front_matter or {}).items()}
     text = storable(markdown).strip("\n")
