@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from documents.soundness import check_soundness
@@ -33,9 +33,8 @@ def test_a_notebook_is_its_cells():
         {"cell_type": "markdown", "source": "## Second\n\n~~~\nnever closed"},
         {"cell_type": "markdown", "source": "## Third"},
     ]
-    document = read(
-        {"nbformat": 4, "metadata": {"language_info": {"name": "python"}, "title": "Named"}, "cells": cells}
-    )
+    metadata = {"language_info": {"name": "python"}, "title": "Named"}
+    document = read({"nbformat": 4, "metadata": metadata, "cells": cells})
 
     assert (document.title, document.tags, document.problems) == ("Named", ("a", "b"), ())
     assert document.front_matter == {"language": "python", "tags": ["a", "b"], "author": "Ann"}
@@ -151,6 +150,7 @@ def test_any_bytes_parse(data):
         check_soundness(reader("a.ipynb", data))
 
 
+@example([">```", "- > ~~~\n  > a", "1. ```\n   b"])
 @given(st.lists(st.text("ab#`~<!->\n ", max_size=40), max_size=5))
 def test_a_cell_hides_nothing_of_the_next(sources):
     record = {"cells": [{"cell_type": "markdown", "source": f"{source}\n"} for source in (*sources, "# The last")]}

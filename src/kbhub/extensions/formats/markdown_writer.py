@@ -17,6 +17,7 @@ last of them."""
 
 _LISTS = frozenset(("ul", "ol", "dl"))
 _FENCE = re.compile(r"`{3,}|~{3,}")
+_LIST_MARK = re.compile(r"[^>\s]")
 _RUN = re.compile(r"`+")
 _UNESCAPED_BAR = re.compile(r"(?<!\\)\|")
 _DELIMITERS = frozenset("|:-=_* \t")
@@ -60,7 +61,8 @@ def closed(text: str) -> str:
         opening = _FENCE.search(lines[first - 1])
         closing = _FENCE.search(lines[last - 1]) if last > first else None
         if opening and not (closing and closing[0].startswith(opening[0])):
-            return f"{text.rstrip()}\n{opening[0]}"
+            # Within quotes and lists the closing fence has their marks or indentation: without them it opens a block.
+            return f"{text.rstrip()}\n{_LIST_MARK.sub(' ', lines[first - 1][: opening.start()])}{opening[0]}"
     if blocks.raw and blocks.raw[-1][1] == len(lines):
         first, last = blocks.raw[-1]
         if "<!--" in lines[first - 1] and "-->" not in lines[last - 1]:
