@@ -147,11 +147,7 @@ class _Targets:
         named = Counter(
             is_markdown(link.target)
             for link in material.links
-            if link.kind in PATH_KINDS
-            and link.target
-            and link.goal
-            and is_markdown(link.goal[1])
-            and link.by != "itself"
+            if link.kind in PATH_KINDS and link.target and link.goal and is_markdown(link.goal[1])
         )
         self.on_site = site_settings(material.base) is not None or named[False] > named[True]
         """Whether the addresses of pages have no suffix, or `.html`."""
@@ -227,9 +223,8 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         return  # wikilinks ignore case, folder and suffix
     if not fault or (targets.on_site and fault in (_BARE, _PAGE)):
         return
-    fix = (
-        _fix(link, goal) if link.by == "path" and fault not in (_PAGE, _ELSEWHERE) and targets.is_alone(goal) else None
-    )
+    certain = link.by == "path" and fault not in (_PAGE, _ELSEWHERE) and targets.is_alone(goal)
+    fix = _fix(link, goal) if certain else None
     better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
     message = f"The link to {link.target!r} resolves to {goal!r}, but {fault}."
     others = (material.ref(goal),)
