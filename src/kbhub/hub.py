@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from kbhub.documents.walk import Limits
+from kbhub.documents.walk import KEPT, Limits
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.index.engine import Index
 from kbhub.index.sqlite.index import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, packaged_embedder, transformer
-from kbhub.types import Base, Discovery, Problem, Workspace
+from kbhub.types import Base, Discovery, Kind, Problem, Workspace
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config, shown_url
 from kbhub.workspace.discovery import Files, discover, find_workspace, with_own, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
 from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
+from kbhub.workspace.formats import CONVERTED_KINDS
 from kbhub.workspace.project import PROJECT_ID, TrustStore
 from kbhub.workspace.settings import EmbedderSettings
 
@@ -156,7 +157,7 @@ class HubOptions:
     """Seconds since the epoch."""
     shared: SharedState | None = None
     warn: Callable[[Sequence[Problem]], object] | None = None
-    """Called after each discovery with the fields and variables that have no effect."""
+    """Called after each discovery with the fields and variables that have no effect, if there are any."""
     ask_roots: bool = True
     """Whether the client's roots may name the workspace; not if several clients share the hub."""
 
@@ -209,7 +210,7 @@ class Hub:
                 with files.record():
                     found = self._find()
                 self._discovered, self.files = previous if previous == found else found, files
-                if self.options.warn:
+                if self.options.warn and found[1].warnings:
                     self.options.warn(found[1].warnings)
             self._checked = time.monotonic()
             return self._discovered
@@ -250,7 +251,10 @@ class Hub:
 
     def limits(self) -> Limits:
         """Return the limits on what is read."""
-        return Limits.of(self.config().settings.limits, self.data)
+        said = self.config().settings.limits
+        own: dict[Kind, int] = {"pdf": said.pdf_bytes, "session": said.session_bytes}
+        kinds = {**dict.fromkeys(CONVERTED_KINDS, said.converted_bytes), **own}
+        return Limits(said.file_bytes, said.files, kinds, self.data / KEPT)
 
     def index(self, base: Base) -> Index:
         """Return the index of a base, for reading; its file may not exist yet."""

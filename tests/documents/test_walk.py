@@ -16,8 +16,8 @@ from conftest import make_repository
 from kbhub.documents.filters import Layer, parse_rules
 from kbhub.documents.walk import Limits, excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
+from kbhub.hub import Hub, HubOptions
 from kbhub.types import Base
-from kbhub.workspace.settings import LimitSettings
 
 MEGABYTE = 1_000_000
 
@@ -259,8 +259,9 @@ def test_named_classes_of_characters_mean_what_git_takes_them_to_mean(folder):
     ],
 )
 def test_a_file_above_the_limit_of_its_kind_is_reported_and_one_at_it_is_taken(folder, name, most, setting):
-    settings = LimitSettings(file_bytes=10, pdf_bytes=20, converted_bytes=30, session_bytes=40)
-    limits = Limits.of(settings, folder)
+    config = folder.parent / "config.json"
+    config.write_text('{"limits": {"fileBytes": 10, "pdfBytes": 20, "convertedBytes": 30, "sessionBytes": 40}}')
+    limits = Hub(HubOptions(config=config)).limits()
     put(folder, f"at{name}", text="x" * most)
     put(folder, f"above{name}", text="x" * (most + 1))
     put(folder, "big.png", text="x" * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of SIGINT, as shells have it."""
@@ -63,7 +64,7 @@ SHORT = 3
 
 def arranged(given: Sequence[str]) -> list[str]:
     """Move the command to the front, present name and default subcommand included; other words become a search."""
-    common, rest = _leading(given)
+    common, rest = leading(given)
     if rest == HELP_OPTIONS:
         return rest
     if rest and (option := _WORDS.get(rest[0])) and (option in HELP or not rest[1:]):
@@ -72,13 +73,13 @@ def arranged(given: Sequence[str]) -> list[str]:
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
     if rest[0] in OLD:
         rest[:1] = OLD[rest[0]].split()
-    elif not any(rest[0] in names for names in TOP.values()):
+    elif rest[0] not in chain(*TOP.values()):
         misspelt = nearest(rest[0]) and all(word.startswith("-") for word in rest[1:])
         if not misspelt and rest[0] not in subcommands(""):
             rest.insert(0, "search")
     command, rest = rest[:1], rest[1:]
     while known := subcommands(" ".join(command)):
-        more, after = _leading(rest)
+        more, after = leading(rest)
         if after and after[0] in known:
             common, command, rest = common + more, [*command, after[0]], after[1:]
             continue
@@ -89,15 +90,9 @@ def arranged(given: Sequence[str]) -> list[str]:
     return [*command, *common, *rest]
 
 
-def old_name(given: Sequence[str]) -> str | None:
-    """Return the old name of a command that a command line uses."""
-    words = [word for word in _leading(given)[1] if word != "help"][:1]
-    return words[0] if words and words[0] in OLD else None
-
-
 def nearest(word: str) -> str | None:
     """Return the command that a word misspells by one letter: added, left out, wrong or swapped with the next."""
-    return next((name for names in TOP.values() for name in names if len(name) > SHORT and _is_near(word, name)), None)
+    return next((name for name in chain(*TOP.values()) if len(name) > SHORT and _is_near(word, name)), None)
 
 
 def _is_near(word: str, name: str) -> bool:
@@ -115,11 +110,11 @@ def subcommands(command: str) -> list[str]:
     from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - as above
 
     start = f"{command} " if command else ""
-    added = [name.removeprefix(start) for one in extensions() for name in one.commands if name.startswith(start)]
-    return [*GROUPS.get(command, ()), *(name.partition(" ")[0] for name in added)]
+    added = [name for one in extensions() for name in one.commands if name.startswith(start)]
+    return [*GROUPS.get(command, ()), *[name.removeprefix(start).partition(" ")[0] for name in added]]
 
 
-def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
+def leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the common options that a command line begins with, and what follows them."""
     at = 0
     while at < len(given):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, old_name
+from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, leading
 from kbhub.errors import KbhubError
 from kbhub.workspace.child_processes import be_frugal, collect_rarely
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         except OSError as error:  # a second flush might not fail, as the buffer may be gone
             raise KbhubError(UNWRITTEN.format(error.strerror)) from error
-        if old := old_name(typed):
+        if (old := next((word for word in leading(typed)[1] if word != "help"), "")) in OLD:
             print(f"kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
             print(f"kbhub: See `kbhub {' '.join(typed)} --help` for more.", file=sys.stderr)  # noqa: T201

@@ -22,7 +22,6 @@ from kbhub.types import Base, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import FOLDER, STEPWISE, open_regular
 from kbhub.workspace.formats import (
-    CONVERTED_KINDS,
     IGNORE_NAMES,
     NATIVE_SUFFIXES,
     TAKEN_SUFFIXES,
@@ -30,7 +29,7 @@ from kbhub.workspace.formats import (
     kind_of,
     passed_over,
 )
-from kbhub.workspace.settings import MAX_RULES, LimitSettings
+from kbhub.workspace.settings import MAX_RULES
 
 KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
@@ -47,13 +46,6 @@ class Limits:
     """Bytes of the longest file of kinds with a limit of their own."""
     kept: Path | None = None
     """Folder with the texts of deleted files; None if there is none."""
-
-    @staticmethod
-    def of(settings: LimitSettings, data: Path) -> Limits:
-        """Return the limits of the settings."""
-        own: dict[Kind, int] = {"pdf": settings.pdf_bytes, "session": settings.session_bytes}
-        kinds = {**dict.fromkeys(CONVERTED_KINDS, settings.converted_bytes), **own}
-        return Limits(settings.file_bytes, settings.files, kinds, data / KEPT)
 
     def bytes_of(self, kind: Kind) -> int:
         """Return the size limit of files of a kind."""

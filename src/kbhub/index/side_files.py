@@ -64,7 +64,6 @@ class SideFile:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
-            self._committed(connection)
 
     def _opened(self) -> apsw.Connection:
         private_directory(self.path.parent)
@@ -81,9 +80,6 @@ class SideFile:
 
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.execute(self.tables)
-
-    def _committed(self, connection: apsw.Connection) -> None:
-        """Tidy up after a transaction."""
 
 
 SUFFIX = ".minilm"
@@ -368,8 +364,15 @@ class QueryLog(SideFile):
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        with self._translated(), super()._writing() as connection:
+        with self._translated(), closing(self._opened()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
             yield connection
+            connection.execute("COMMIT")
+            # The write is done; if this fails, for example because of a reader, the next process tries again.
+            with suppress(OSError, apsw.Error):
+                if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
+                    connection.set_busy_timeout(0)
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
         if not self.exists():
@@ -397,13 +400,6 @@ class QueryLog(SideFile):
         # Concurrent creators of a file would not wait for each other when they set the journal mode.
         with filelock.FileLock(self.path.with_suffix(".new.lock"), mode=0o600):
             return super()._opened()
-
-    def _committed(self, connection: apsw.Connection) -> None:
-        # The write is done; if this fails, for example because of a reader, the next process tries again.
-        with suppress(OSError, apsw.Error):
-            if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
-                connection.set_busy_timeout(0)
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _prepare(self, connection: apsw.Connection) -> None:
         # Checkpoint only a long journal, not at every close, which would wait for the disk.

@@ -13,6 +13,7 @@ import sys
 import unicodedata
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -140,7 +141,7 @@ def matching(contexts: Mapping[str, str], everywhere: Mapping[str, str], path: s
         for prefix, text in texts.items()
         if text and covers(folder := plain(prefix), path)
     ]
-    return tuple(dict.fromkeys(text for _, _, text in sorted(matches)))
+    return tuple(dict.fromkeys(map(itemgetter(2), sorted(matches))))
 
 
 def plain(prefix: str) -> str:
@@ -303,8 +304,8 @@ def _fallback(
 
 def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:
     """All bases, the project's first; a base of the user's with its directory is merged in, and overrides a pointer."""
-    if project is None:
-        return tuple(own)
+    if not (project and own):
+        return (project,) if project else tuple(own)
     where = directory_identity(project.path)
     same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
     if same is None:
@@ -519,7 +520,7 @@ def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discov
         identity = identify(discovery.workspace) if _folders(top) - {USER_ID} else None
         folders = {MEMORY_ID: project_folder(data, identity) if identity else None, USER_ID: top / USER_ID}
         bases += [_memory_base(id_, folder) for id_, folder in folders.items() if folder and _visible(folder)]
-    folder = completions_folder(data)
+    folder = top.with_name(COMPLETIONS_ID)
     taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
     if COMPLETIONS_ID not in taken and is_directory(folder) and folder not in [base.path for base in bases]:
         bases.append(

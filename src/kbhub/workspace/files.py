@@ -35,12 +35,12 @@ class FileStates:
     """The files and folders behind a cached value, which holds while none of them changes."""
 
     def __init__(self, listed: Iterable[tuple[str, bool, list[int]]] = ()) -> None:
-        self._seen = {(path, entries): tuple(state) for path, entries, state in listed}
-        self._uncertain = False
+        self.seen = {(path, entries): tuple(state) for path, entries, state in listed}
+        self.uncertain = False
 
     def as_list(self) -> list[tuple[str, bool, tuple[int, ...]]] | None:
         """Return them for another process, or None if they are uncertain."""
-        return None if self._uncertain else [(*key, state) for key, state in self._seen.items()]
+        return None if self.uncertain else [(*key, state) for key, state in self.seen.items()]
 
     @contextmanager
     def record(self) -> Iterator[None]:
@@ -51,17 +51,10 @@ class FileStates:
         finally:
             _recorder.states = None
 
-    def note(self, path: str, *, entries: bool) -> None:
-        """Note the state of a path before it is looked at."""
-        if (path, entries) not in self._seen:
-            self._seen[path, entries] = state = _state(path, entries=entries)
-            # As git does: what changed just now may change once more and look the same.
-            self._uncertain |= state[0] > (time.time() - RACY_SECONDS) * 1e9
-
     def unchanged(self) -> bool:
         """Return whether every file and folder is certainly as it was."""
-        return not self._uncertain and all(
-            _state(path, entries=entries) == state for (path, entries), state in self._seen.items()
+        return not self.uncertain and all(
+            _state(path, entries=entries) == state for (path, entries), state in self.seen.items()
         )
 
 
@@ -74,14 +67,16 @@ _recorder = _Recorder()
 
 def probe(path: Path | str, *, entries: bool = False) -> None:
     """Tell `FileStates.record` that a path decides: its content, for a folder with `entries` the names in it."""
-    if _recorder.states:
-        _recorder.states.note(str(path), entries=entries)
+    if (states := _recorder.states) and (key := (str(path), entries)) not in states.seen:
+        states.seen[key] = state = _state(key[0], entries=entries)
+        # As git does: what changed just now may change once more and look the same.
+        states.uncertain |= state[0] > (time.time() - RACY_SECONDS) * 1e9
 
 
 def probe_in_vain() -> None:
     """Tell `FileStates.record` that something decides which is in no file."""
     if _recorder.states:
-        _recorder.states._uncertain = True
+        _recorder.states.uncertain = True
 
 
 def real_path(path: Path | str) -> Path:

@@ -45,7 +45,7 @@ from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config, parse_base_arguments
-from kbhub.workspace.files import FileStates, cache_dir, write_atomically
+from kbhub.workspace.files import FileStates, cache_dir, probe, write_atomically
 from kbhub.workspace.settings import ServeSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -500,8 +500,9 @@ class Peer(Transport):
 def _note(line: bytes, greeting: Greeting, hub: Hub) -> tuple[str, list[Any]] | None:
     """Return the name of a window's note, and what its first answers depend on; None if that is uncertain."""
     installed = FileStates()
-    for folder in sys.path:  # extensions
-        installed.note(folder, entries=True)
+    with installed.record():
+        for folder in sys.path:  # extensions
+            probe(folder, entries=True)
     seen, also = hub.files.as_list() if hub.files else None, installed.as_list()
     if greeting.version != __version__ or seen is None or also is None:
         return None
