@@ -24,7 +24,7 @@ from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig, load_config, shown_url
 from kbhub.workspace.discovery import Files, discover, find_workspace, with_own, workspace_from_roots
 from kbhub.workspace.extensions import embedder_for, engine_for, load
-from kbhub.workspace.files import FileStates, cache_dir, data_dir, working_directory
+from kbhub.workspace.files import FileStates, own_folder, working_directory
 from kbhub.workspace.formats import CONVERTED_KINDS
 from kbhub.workspace.project import PROJECT_ID, TrustStore
 from kbhub.workspace.settings import EmbedderSettings
@@ -172,8 +172,8 @@ class Hub:
 
     def __init__(self, options: HubOptions | None = None) -> None:
         self.options = options or HubOptions()
-        self.cache = cache_dir(self.options.env, self.options.cache)
-        self.data = data_dir(self.options.env)
+        self.cache = own_folder("cache", self.options.env, self.options.cache)
+        self.data = own_folder("data", self.options.env)
         self.trust = TrustStore(self.data / "trust.json")
         self._lock = threading.RLock()
         self._shared = self.options.shared or SharedState()

@@ -259,9 +259,8 @@ def test_named_classes_of_characters_mean_what_git_takes_them_to_mean(folder):
     ],
 )
 def test_a_file_above_the_limit_of_its_kind_is_reported_and_one_at_it_is_taken(folder, name, most, setting):
-    config = folder.parent / "config.json"
-    config.write_text('{"limits": {"fileBytes": 10, "pdfBytes": 20, "convertedBytes": 30, "sessionBytes": 40}}')
-    limits = Hub(HubOptions(config=config)).limits()
+    put(folder.parent, "config.json", text=f'{{"limits": {{"{setting}": {most}}}}}')
+    limits = Hub(HubOptions(config=folder.parent / "config.json")).limits()
     put(folder, f"at{name}", text="x" * most)
     put(folder, f"above{name}", text="x" * (most + 1))
     put(folder, "big.png", text="x" * 1000)

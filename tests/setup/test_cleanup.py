@@ -14,7 +14,7 @@ from kbhub.memory.changes import remember
 from kbhub.render.bases import cleanup_report
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.cache import RESTING_SECONDS, delete, examine_cache
-from kbhub.workspace.files import data_dir
+from kbhub.workspace.files import own_folder
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def keeping(indexed):
 
 
 def kept_texts(environment):
-    return sorted((data_dir(environment.env) / "kept").glob("*/*.kept"))
+    return sorted((own_folder("data", environment.env) / "kept").glob("*/*.kept"))
 
 
 def test_kept_texts_of_known_bases_are_not_mentioned(keeping):
@@ -205,7 +205,7 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
 
     (spared,) = found.spared
     assert spared.base == keeping.home / "gone"
-    assert spared.path.parent == data_dir(keeping.env) / "kept"
+    assert spared.path.parent == own_folder("data", keeping.env) / "kept"
     assert spared.bytes > 0
     assert ("is gone" if lost == "folder" else "no known base is") in spared.reason
     assert spared.path not in {one.path for one in found.found}
@@ -214,6 +214,6 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
 
 
 def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
-    for about in (data_dir(keeping.env) / "kept").glob("*/base.json"):
+    for about in (own_folder("data", keeping.env) / "kept").glob("*/base.json"):
         about.write_text("{")
     assert [(one.base, "unknown" in one.reason) for one in examine_cache(keeping.hub()).spared] == [(None, True)] * 2

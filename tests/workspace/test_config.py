@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError
 from kbhub.workspace.config import id_fault, load_config, parse_jsonc, read_jsonc, read_pointer
-from kbhub.workspace.files import cache_dir, data_dir, private_directory, write_atomically
+from kbhub.workspace.files import own_folder, private_directory, write_atomically
 from kbhub.workspace.settings import GlobalConfig, Pointer, in_file
 
 
@@ -270,11 +270,11 @@ def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
 
 def test_the_cache_is_where_it_is_named_and_a_field_without_effect_is_a_warning(tmp_path):
     env = {"KBHUB_CACHE_DIR": "~/c", "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
-    assert cache_dir(env, tmp_path / "o") == tmp_path / "o"
-    assert cache_dir(env) == tmp_path / "c"
-    assert cache_dir({}).name == "kbhub" or "kbhub" in cache_dir({}).parts
-    assert data_dir({"KBHUB_DATA_DIR": str(tmp_path / "d")}) == tmp_path / "d"
-    assert data_dir({}).is_absolute()
+    assert own_folder("cache", env, tmp_path / "o") == tmp_path / "o"
+    assert own_folder("cache", env) == tmp_path / "c"
+    assert own_folder("cache", {}).name == "kbhub" or "kbhub" in own_folder("cache", {}).parts
+    assert own_folder("data", {"KBHUB_DATA_DIR": str(tmp_path / "d")}) == tmp_path / "d"
+    assert own_folder("data", {}).is_absolute()
 
     fields = ["writable", "weight", "kind", "keepDeleted"]
     _, (*warnings, unknown) = read_pointer(write(tmp_path, {**dict.fromkeys(fields, True), "knowlege": "x"}))

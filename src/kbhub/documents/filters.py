@@ -15,6 +15,7 @@ from kbhub.types import Base, Kind
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.formats import IGNORE_NAMES, LIMIT_NAMES, SKIPPED_FOLDERS, is_lock, is_session, why_not_taken
+from kbhub.workspace.git import git_root
 from kbhub.workspace.settings import MAX_RULES
 
 MAX_IGNORE_BYTES = 1024 * 1024
@@ -227,8 +228,7 @@ class Filters:
         self.include_hidden = parse_rules(hidden, "include")
         self.overfull: list[str] = []
         """Ignore files with more rules than are read."""
-        git = next((folder for folder in (self.root, *self.root.parents) if (folder / ".git").exists()), None)
-        self.outer = self.layers_in("", "", outer_layers(self.root, git))
+        self.outer = self.layers_in("", "", outer_layers(self.root, git_root(self.root, None)))
         """The layers that apply in the base's own folder."""
 
     def layers_in(
@@ -307,8 +307,9 @@ class Filters:
         """Return a message with the rule that leaves a file or folder out, or None if there is none."""
         rule = self.exclude.rule_for(path, directory=directory)
         if rule is None or rule.negated:  # else the innermost rule that matches decides
-            found = (layer.rule_for(path, directory=directory) for layer in reversed(layers))
-            rule = next(filter(None, found), None)
+            for layer in reversed(layers):
+                if rule := layer.rule_for(path, directory=directory):
+                    break
         if rule is None or rule.negated:
             return None
         return f"{path!r} is excluded by {rule.text!r} in {rule.source}"

@@ -23,7 +23,7 @@ from kbhub.errors import ConfigError, KbhubError
 from kbhub.frozen import Model
 from kbhub.setup.clients import SERVER, ClientName, Machine, Shape
 from kbhub.values import struct
-from kbhub.workspace.files import content_of, data_dir, edit_content, private_directory, write_atomically
+from kbhub.workspace.files import content_of, edit_content, own_folder, private_directory, write_atomically
 
 MODE = "--connect"
 """Has the windows share one process."""
@@ -248,7 +248,7 @@ def planned(
         after = change(before)
         if before is not None and after != before:
             real = os.path.realpath(file).encode("utf-8", "surrogateescape")
-            folder = private_directory(data_dir(machine.env) / FOLDER / hashlib.sha256(real).hexdigest()[:16])
+            folder = private_directory(own_folder("data", machine.env) / FOLDER / hashlib.sha256(real).hexdigest()[:16])
             copies.append(folder / f"{file.name}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.bak")
             write_atomically(copies[-1], before)
         return after

@@ -22,7 +22,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Problem
 from kbhub.values import struct
 from kbhub.workspace.extensions import engine_for
-from kbhub.workspace.files import data_dir, expand, probe, read_regular, user_home
+from kbhub.workspace.files import expand, own_folder, probe, read_regular, user_home
 from kbhub.workspace.settings import (
     ENV_PREFIX,
     MAX_RULES,
@@ -357,7 +357,7 @@ def folder_of(name: str, entry: BaseEntry, where: Path, home: Path, env: Mapping
     if entry.knowledge is not None:
         return expand(entry.knowledge, home, where)
     digest = hashlib.sha256(f"{entry.engine}\0{name}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return data_dir(env) / "shared" / digest
+    return own_folder("data", env) / "shared" / digest
 
 
 def directory_identity(path: Path) -> tuple[int, int] | Path:

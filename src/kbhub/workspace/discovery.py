@@ -403,9 +403,8 @@ def memories_folder(data: Path) -> Path:
 
 def project_folder(data: Path, identity: Identity) -> Path | None:
     """Return the folder of a project's memories, or None if it has none yet."""
-    top, ending = memories_folder(data), f"-{identity.digest}"
-    name = min([name for name in _folders(top) if name.endswith(ending)], default=None)
-    return top / name if name else None
+    ending = f"-{identity.digest}"
+    return next((folder for folder in project_folders(data) if folder.name.endswith(ending)), None)
 
 
 def described(folder: Path) -> Identity | None:
@@ -420,8 +419,8 @@ def described(folder: Path) -> Identity | None:
 
 def project_folders(data: Path) -> list[Path]:
     """Return the folders of all projects, sorted by name."""
-    top = memories_folder(data)
-    return [top / name for name in sorted(_folders(top)) if name != USER_ID]
+    entries = _visible(memories_folder(data))
+    return sorted([Path(one.path) for one in entries if one.name != USER_ID and one.is_dir(follow_symlinks=False)])
 
 
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
@@ -490,11 +489,6 @@ def _memory_base(id_: str, folder: Path) -> Base:
     )
 
 
-def _folders(folder: Path) -> set[str]:
-    """Names of the visible subfolders of a folder."""
-    return {entry.name for entry in _visible(folder) if entry.is_dir(follow_symlinks=False)}
-
-
 def _visible(folder: Path) -> list[os.DirEntry[str]]:
     """Visible entries of a folder; none if it does not exist."""
     probe(folder, entries=True)
@@ -517,7 +511,7 @@ def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discov
     bases, top = [*discovery.bases], memories_folder(data)
     if settings.memory.enabled:
         # Which project this is, git may have to say: not asked if no project has memories.
-        identity = identify(discovery.workspace) if _folders(top) - {USER_ID} else None
+        identity = identify(discovery.workspace) if project_folders(data) else None
         folders = {MEMORY_ID: project_folder(data, identity) if identity else None, USER_ID: top / USER_ID}
         bases += [_memory_base(id_, folder) for id_, folder in folders.items() if folder and _visible(folder)]
     folder = top.with_name(COMPLETIONS_ID)

@@ -19,7 +19,7 @@ from dataclasses import field
 from functools import reduce
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import ConfigError, PathNotContained
 from kbhub.values import struct
@@ -171,19 +171,12 @@ ANSWERS, PACKAGES, SESSIONS = "answers", "packages", "sessions"
 and of the logs that are made of clients' databases."""
 
 
-def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
-    """Return the folder of indexes: `override` (an option), `KBHUB_CACHE_DIR`, else the user's cache directory."""
-    return _own_folder("cache", env, env.get("KBHUB_CACHE_DIR") if override is None else str(override))
+def own_folder(kind: Literal["cache", "data"], env: Mapping[str, str], override: Path | None = None) -> Path:
+    """Return kbhub's folder of indexes, or of data that cannot be rebuilt.
 
-
-def data_dir(env: Mapping[str, str]) -> Path:
-    """Return the folder of data that cannot be rebuilt: `KBHUB_DATA_DIR`, else the user's data directory."""
-    return _own_folder("data", env, env.get("KBHUB_DATA_DIR"))
-
-
-def _own_folder(kind: str, env: Mapping[str, str], named: str | None) -> Path:
-    """Return the folder that is named, else the system's for data or caches of kbhub."""
-    if named:
+    It is `override` (an option), else `KBHUB_CACHE_DIR` or `KBHUB_DATA_DIR`, else the user's cache or data directory.
+    """
+    if named := env.get(f"KBHUB_{kind.upper()}_DIR") if override is None else str(override):
         return expand(named, user_home(env), Path()).absolute()
     if sys.platform == "linux":
         named = env.get(f"XDG_{kind.upper()}_HOME", "").strip()

@@ -22,7 +22,7 @@ from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, is_held, 
 from kbhub.server.daemon.proxy import connect
 from kbhub.setup.doctor.bases import bad, ok
 from kbhub.values import Value, counted
-from kbhub.workspace.files import data_dir
+from kbhub.workspace.files import own_folder
 
 MOST_PORT = 65535
 
@@ -96,7 +96,7 @@ def stop() -> Reply:
 
     Example: kbhub admin stop
     """
-    done = stop_daemon(DaemonFolder(data_dir(os.environ)))
+    done = stop_daemon(DaemonFolder(own_folder("data", os.environ)))
     return Reply(done, done.message) if done.stopped else Reply(done, notes=(done.message,), code=1)
 
 
@@ -139,7 +139,10 @@ def _be_daemon(ways: Ways, places: Places) -> int:
     wanted = connect_options(places, structured=ways.structured, read_only=ways.read_only)
     socket, here = str(ways.socket.absolute()) if ways.socket else None, str(Path.cwd())
     http = Http(**asdict(wanted), port=ways.port, socket=socket, cwd=here).absolute(here)
-    start, folder = Start(http=http if ways.http else None, detached=ways.daemon), DaemonFolder(data_dir(os.environ))
+    start, folder = (
+        Start(http=http if ways.http else None, detached=ways.daemon),
+        DaemonFolder(own_folder("data", os.environ)),
+    )
     folder.make()
     if (there := running(folder)) is not None:
         if there.http or start.http is None:

@@ -20,7 +20,7 @@ from kbhub.server.daemon.launch import serve_by_daemon
 from kbhub.ui.access import PageAddress, door_at
 from kbhub.ui.app import open_browser, serve
 from kbhub.ui.loopback import bind_port
-from kbhub.workspace.files import data_dir
+from kbhub.workspace.files import own_folder
 
 if TYPE_CHECKING:
     import socket
@@ -60,7 +60,7 @@ def ui(
     bound = bind_port(port)
     door = door_at(bound.getsockname()[1])
 
-    file = data_dir(os.environ) / "ui" / f"open-{door.port}.html"
+    file = own_folder("data", os.environ) / "ui" / f"open-{door.port}.html"
 
     def say_address() -> None:
         page(door.address, pager=False)

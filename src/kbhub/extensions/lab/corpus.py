@@ -24,7 +24,7 @@ from kbhub.sync.freshness import sync
 from kbhub.types import MOST_HITS, Mode, Query
 from kbhub.usage.log import log_of
 from kbhub.values import struct
-from kbhub.workspace.files import cache_dir, private_directory
+from kbhub.workspace.files import own_folder, private_directory
 
 if TYPE_CHECKING:
     from kbhub.sync.comparison import Progress
@@ -103,7 +103,7 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
 
 def eval_folder(setup: Setup) -> Path:
     """Return the folder of all corpora, creating it if necessary."""
-    folder = cache_dir(setup.env, setup.cache) / FOLDER
+    folder = own_folder("cache", setup.env, setup.cache) / FOLDER
     try:
         return private_directory(folder)
     except OSError as error:

@@ -11,7 +11,7 @@ from kbhub.errors import KbhubError
 from kbhub.server.daemon.launch import start_of
 from kbhub.server.daemon.protocol import DaemonFolder, try_lock
 from kbhub.workspace.child_processes import be_frugal
-from kbhub.workspace.files import data_dir
+from kbhub.workspace.files import own_folder
 
 LOCK_SECONDS = 15.0
 """How long to wait for a daemon that is ending."""
@@ -25,7 +25,7 @@ TAKEN = 3
 def main() -> int:
     """Run the daemon, unless one is running."""
     be_frugal(os.environ)
-    folder = DaemonFolder(data_dir(os.environ))
+    folder = DaemonFolder(own_folder("data", os.environ))
     folder.make()
     end = time.monotonic() + LOCK_SECONDS
     while (lock := try_lock(folder.lock)) is None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from kbhub import __version__
 from kbhub.server.daemon import protocol
 from kbhub.values import Value, struct
-from kbhub.workspace.files import data_dir
+from kbhub.workspace.files import own_folder
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -316,7 +316,7 @@ def start_of(stored: Mapping[str, Any]) -> Start:
 
 def _of_this_version(env: Mapping[str, str]) -> tuple[protocol.DaemonRecord, str] | None:
     """Return the running daemon and its token, if it is of this version of kbhub."""
-    folder = protocol.DaemonFolder(data_dir(env))
+    folder = protocol.DaemonFolder(own_folder("data", env))
     record, token = protocol.running(folder), protocol.read_token(folder)
     return (record, token) if record and token and record.version == __version__ else None
 
@@ -421,7 +421,7 @@ def _alone(event: str, client: str, data: bytes, env: Mapping[str, str]) -> NoRe
 
 
 def _by_itself(event: str, client: str, data: bytes, env: Mapping[str, str]) -> str:
-    folder = protocol.DaemonFolder(data_dir(env))
+    folder = protocol.DaemonFolder(own_folder("data", env))
     if event != END and protocol.running(folder) is None:
         begin(folder, {"ends": True}, env)
     # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.

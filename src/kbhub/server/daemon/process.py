@@ -45,7 +45,7 @@ from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config, parse_base_arguments
-from kbhub.workspace.files import FileStates, cache_dir, probe, write_atomically
+from kbhub.workspace.files import FileStates, own_folder, probe, write_atomically
 from kbhub.workspace.settings import ServeSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -465,7 +465,7 @@ def hub_options(wanted: protocol.ConnectOptions, env: dict[str, str], **more: An
         root=wanted.root,
         config=Path(wanted.config) if wanted.config else None,
         bases=parse_base_arguments(wanted.base, env),
-        cache=cache_dir(env, Path(wanted.cache_dir)) if wanted.cache_dir else None,
+        cache=own_folder("cache", env, Path(wanted.cache_dir)) if wanted.cache_dir else None,
         read_only=wanted.read_only,
         env=env,
         **more,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kbhub.values import struct
-from kbhub.workspace.files import FileStates, cache_dir, data_dir, private_directory, user_home
+from kbhub.workspace.files import FileStates, own_folder, private_directory, user_home
 
 TOKEN_BYTES = 32
 """Random bytes of the token: 256 bits cannot be guessed."""
@@ -225,7 +225,7 @@ def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[s
     if "KBHUB_CONFIG" in variables:
         variables["KBHUB_CONFIG"] = _absolute(variables["KBHUB_CONFIG"], cwd) or ""
     # Resolved here: where they follow from the system, that is from the variables of the process that asks.
-    variables |= {"KBHUB_CACHE_DIR": str(cache_dir(env)), "KBHUB_DATA_DIR": str(data_dir(env))}
+    variables |= {"KBHUB_CACHE_DIR": str(own_folder("cache", env)), "KBHUB_DATA_DIR": str(own_folder("data", env))}
     if BASES in variables:
         variables[BASES] = os.pathsep.join(_absolute_bases(variables[BASES].split(os.pathsep), cwd))
     return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": asdict(wanted.absolute(cwd))}

@@ -20,7 +20,7 @@ from kbhub.server.daemon import protocol
 from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
 from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, frames, line_of, refusal
 from kbhub.values import struct
-from kbhub.workspace.files import data_dir, working_directory
+from kbhub.workspace.files import own_folder, working_directory
 from kbhub.workspace.tool_names import WRITERS
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ def wanted(arguments: Sequence[str]) -> protocol.ConnectOptions | None:
 
 def connect(wanted: protocol.ConnectOptions, env: Mapping[str, str]) -> int | None:
     """Serve the client through the daemon; return an exit code, or None if it must be served without one."""
-    folder = protocol.DaemonFolder(data_dir(env))
+    folder = protocol.DaemonFolder(own_folder("data", env))
     hello = protocol.greeting(wanted, env, str(working_directory() or os.sep))
     said = {**hello, "also": protocol.other_variables(env)}
     own: list[Popen[bytes]] = []
