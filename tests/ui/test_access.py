@@ -157,13 +157,15 @@ def check_odd(opened, cookie: str) -> None:
         assert path.startswith("/graph/data") or "<main" in text, path
 
 
-def test_health_works_with_a_broken_config(shared):
+def test_health_works_with_a_broken_config_that_a_search_names(shared):
     environment, opened, cookie = shared
     config = environment.home / ".kbhub.json"
     config.write_text("{")
     until(lambda: "line 1" in opened.ask("/health", Cookie=cookie)[2])
+    assert re.search(r'class="problem"[^<]*>[^<]*\.kbhub\.json', opened.ask("/?q=rollback", Cookie=cookie)[2])
     config.unlink()
     until(lambda: "line 1" not in opened.ask("/health", Cookie=cookie)[2])
+    assert 'class="hit"' in opened.ask("/?q=rollback", Cookie=cookie)[2]
 
 
 # Whatever is sent to the page, and however much of it: an answer below 500

@@ -53,17 +53,7 @@ def test_the_daemon_serves_the_page(environment, daemon):
 
 
 def test_the_page_goes_on_when_the_daemon_ends(environment, daemon):
-    """At the same address, for the tabs that are open; the old token opens nothing."""
-    with served(environment) as page:
-        cookie = page.enter()
-        os.kill(pid_of(environment), signal.SIGTERM)
-        until(lambda: owner(page.port) not in (None, pid_of_or_none(environment)))
-        assert page.ask("/?q=xylophone", Cookie=cookie)[0] == 200
-        assert page.ask(f"/?token={page.token}")[0] == 401
-
-
-def test_a_token_used_twice_is_said_where_the_command_runs(environment, daemon):
-    """With the address of a new session; the first has ended, also for whoever takes the page over."""
+    """At the same address, for the tabs of the session: a token used twice has begun a new one, as the command says."""
     with served(environment) as page:
         first = page.enter()
         assert page.ask(f"/?token={page.token}")[0] == 401
@@ -71,8 +61,9 @@ def test_a_token_used_twice_is_said_where_the_command_runs(environment, daemon):
         second = replace(page, address=page.process.stdout.readline().strip()).enter()
         os.kill(pid_of(environment), signal.SIGTERM)
         until(lambda: owner(page.port) not in (None, pid_of_or_none(environment)))
-        assert page.ask("/", Cookie=second)[0] == 200
+        assert page.ask("/?q=xylophone", Cookie=second)[0] == 200
         assert page.ask("/", Cookie=first)[0] == 401
+        assert page.ask(f"/?token={page.token}")[0] == 401
 
 
 def pid_of_or_none(environment) -> int | None:

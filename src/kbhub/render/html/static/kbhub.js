@@ -62,10 +62,6 @@ document.addEventListener("change", (event) => {
   if (event.target.value === "ask" && event.target.form.q.value.trim()) event.target.form.requestSubmit();
 });
 
-document.addEventListener("DOMContentLoaded", () =>
-  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" }),
-);
-
 // A document that was opened from results knows the way back, and the next one.
 addEventListener("pagehide", () => {
   const hits = [...document.querySelectorAll(".hit h2 [data-open]")].map((link) => link.href);
