@@ -94,10 +94,7 @@ def parse(folder: Path, number: int = 0, of: int = 1) -> tuple[dict[str, float],
     files = sorted(folder.rglob("*.md"))[number::of]
     for file in files:
         document = parse_document(file.name, file.read_bytes())
-        texts += [
-            embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])
-            for chunk in chunk_document(document)
-        ]
+        texts += [embedded_text(document.title, "document", chunk) for chunk in chunk_document(document)]
     return {
         "wall": time.perf_counter() - wall,
         "cpu": cpu_seconds() - cpu,

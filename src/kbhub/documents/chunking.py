@@ -86,11 +86,6 @@ def _after_space(line: str, start: int) -> int:
     return match.end() if match else start
 
 
-def chunk_document(document: Document) -> list[Chunk]:
-    """Cut a document into chunks, in line order; only a line that is too long for one is in several."""
-    return _Chunker(document).chunks()
-
-
 @struct
 class _HeadedLines:
     """A heading and the lines up to the next one; lines are indices, `end` is exclusive."""
@@ -128,64 +123,41 @@ class _Chunker:
             left -= sizes[index]
         self.sizes = sizes
         self.totals = [0, *accumulate(sizes)]
-        self.sections = self._sections()
-        self.starts = [section.start for section in self.sections]
         self.filled: list[int] = []
         """Indices of lines that are not blank, then the number of lines; computed when something is cut."""
         self.whole: list[tuple[int, int]] = []
         """Line ranges that must not be cut: front matter, and code blocks and tables that fit; computed likewise."""
-
-    def chunks(self) -> list[Chunk]:
-        pieces: list[_Piece] = []
-        for first, last in self._groups():
-            start, end = self.sections[first].start, self.sections[last - 1].end
-            for piece in [_Piece(start, end)] if self._size(start, end) <= CHUNK_WORDS else self._cut(start, end):
-                if pieces and self._belongs(pieces[-1], piece):
-                    pieces[-1].end = piece.end
-                else:
-                    pieces.append(piece)
-        chunks, lines, body = list[Chunk](), self.lines, self.document.body
-        for piece in pieces:
-            start = piece.start if piece.start < body else self._filled_from(piece.start)
-            end = max(bisect_left(self.totals, self.totals[piece.end]), body if start < body else 0)
-            if start < end:
-                final = lines[end - 1] if piece.part is None else lines[end - 1][slice(*piece.part)]
-                text = "\n".join((*lines[start : end - 1], final))
-                prose = min(len(text), sum(len(line) + 1 for line in lines[:body])) if start < body else 0
-                chunks.append(Chunk(self._headings(start, end), start + 1, end, text, prose))
-        return chunks
-
-    def _size(self, start: int, end: int) -> int:
-        return self.totals[end] - self.totals[start]
-
-    def _sections(self) -> list[_HeadedLines]:
-        headings, lines = self.document.headings, self.lines
-        bounds = [*(heading.line - 1 for heading in headings), len(lines)]
-        lead = self._first_text(self.document.body, bounds[0])
-        sections = [_HeadedLines(0, bounds[0], lead, 0, ())] if lead < bounds[0] or not headings else []
+        headings = document.headings
+        bounds = [*(heading.line - 1 for heading in headings), len(self.lines)]
+        lead = self._first_text(document.body, bounds[0])
+        self.sections = [_HeadedLines(0, bounds[0], lead, 0, ())] if lead < bounds[0] or not headings else []
         path: list[int] = []
         for number, heading in enumerate(headings):
             while path and headings[path[-1]].level >= heading.level:
                 path.pop()
             path.append(number)
             # Front matter alone is not a section: it goes with the first one.
-            start, end = bounds[number] if sections else 0, bounds[number + 1]
-            content = self._first_text(heading_end(lines, bounds[number]), end)
-            sections.append(_HeadedLines(start, end, content, heading.level, tuple(path)))
-        return sections
+            start, end = bounds[number] if self.sections else 0, bounds[number + 1]
+            content = self._first_text(heading_end(self.lines, bounds[number]), end)
+            self.sections.append(_HeadedLines(start, end, content, heading.level, tuple(path)))
+        self.starts = [section.start for section in self.sections]
+
+    def words(self, start: int, end: int) -> int:
+        """Return the words of some lines."""
+        return self.totals[end] - self.totals[start]
 
     def _first_text(self, start: int, end: int) -> int:
-        index = self._filled_from(start)
+        index = self.filled_from(start)
         while index < end and LINK_DEFINITION.match(self.lines[index]):
-            index = self._filled_from(index + 1)
+            index = self.filled_from(index + 1)
         return min(index, end)
 
-    def _filled_from(self, start: int) -> int:
+    def filled_from(self, start: int) -> int:
         """Return the first line from `start` with a size above 0, or the number of lines."""
         return bisect_right(self.totals, self.totals[start]) - 1
 
-    def _groups(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of sections that go together: small ones with the subsections or siblings that follow."""
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """Yield the lines of sections that go together: small ones with the subsections or siblings that follow."""
         sections = self.sections
         first = 0
         while first < len(sections):
@@ -194,22 +166,22 @@ class _Chunker:
             while last < len(sections) and sections[last].level >= level:
                 before, following = sections[last - 1], sections[last]
                 below = following.level > before.level
-                small = self._size(start, before.end) < MIN_WORDS
-                fits = self._size(start, following.end) <= CHUNK_WORDS
+                small = self.words(start, before.end) < MIN_WORDS
+                fits = self.words(start, following.end) <= CHUNK_WORDS
                 # A section that must be cut anyway may as well begin with its introduction.
-                long = self._size(following.start, following.end) > CHUNK_WORDS
+                long = self.words(following.start, following.end) > CHUNK_WORDS
                 if not (below and before.content == before.end) and not (small and (fits or (below and long))):
                     break
                 last += 1
-            yield first, last
+            yield sections[first].start, sections[last - 1].end
             first = last
 
-    def _cut(self, start: int, end: int) -> Iterator[_Piece]:
+    def cut(self, start: int, end: int) -> Iterator[_Piece]:
         """Cut lines that do not fit one chunk."""
         if not self.filled:
             self.filled = [*(index for index, count in enumerate(self.sizes) if count), len(self.lines)]
             blocks = [(first - 1, last) for first, last in (*self.document.fences, *self.document.tables)]
-            self.whole = sorted(block for block in blocks if self._size(*block) <= CHUNK_WORDS)
+            self.whole = sorted(block for block in blocks if self.words(*block) <= CHUNK_WORDS)
             if self.document.body:
                 self.whole.insert(0, (0, self.document.body))
         position = start
@@ -217,7 +189,7 @@ class _Chunker:
             position = self.filled[bisect_left(self.filled, position)]  # skip blank lines
             if position >= end:
                 return
-            if self._size(position, end) <= CHUNK_WORDS:
+            if self.words(position, end) <= CHUNK_WORDS:
                 yield _Piece(position, end)
                 return
             cut = self._break(position, end)
@@ -235,9 +207,9 @@ class _Chunker:
         if limit == start:
             return start
         # A slightly smaller chunk is better than a remainder that is too small.
-        earlier = self._limit(start, min(CHUNK_WORDS, self._size(start, end) - MIN_WORDS))
+        earlier = self._limit(start, min(CHUNK_WORDS, self.words(start, end) - MIN_WORDS))
         best = self._best(start, earlier) or self._best(start, limit)
-        if best is None or self._size(start, best) < MIN_WORDS:
+        if best is None or self.words(start, best) < MIN_WORDS:
             best = self._beyond(start, limit, end) or best
         if best is None:
             block = self._block_at(limit)
@@ -253,7 +225,7 @@ class _Chunker:
         best, best_score = None, 0.0
         for place in range(bisect_right(self.filled, latest) - 1, bisect_right(self.filled, start) - 1, -1):
             line = self.filled[place]
-            distance = self._size(line, latest)
+            distance = self.words(line, latest)
             if distance > WINDOW_WORDS and best is not None:
                 break
             if self._may_cut(line):
@@ -268,7 +240,7 @@ class _Chunker:
             return None
         for place in range(bisect_right(self.filled, limit), len(self.filled)):
             line = self.filled[place]
-            if line > end or self._size(start, line) > CHUNK_WORDS + MIN_WORDS:
+            if line > end or self.words(start, line) > CHUNK_WORDS + MIN_WORDS:
                 return None
             if self._may_cut(line):
                 return line
@@ -286,7 +258,7 @@ class _Chunker:
     def _is_opening(self, start: int, line: int) -> bool:
         """Return whether there are only a few words of headings and front matter between two lines."""
         between = self.sections[bisect_right(self.starts, start) - 1 : bisect_left(self.starts, line)]
-        if self._size(start, line) > MIN_WORDS or not between or self._size(between[0].start, start):
+        if self.words(start, line) > MIN_WORDS or not between or self.words(between[0].start, start):
             return False
         return all(section.content == min(section.end, line) for section in between)
 
@@ -304,16 +276,16 @@ class _Chunker:
             return INSIDE_WORTH if lines[line][0] in " \t" else BLANK_WORTH
         return ITEM_WORTH if is_item(lines[line]) else 0.0
 
-    def _belongs(self, before: _Piece, piece: _Piece) -> bool:
+    def belongs(self, before: _Piece, piece: _Piece) -> bool:
         """Return whether a piece is small, and the previous one is of its parent, sibling or own section."""
-        small = self._size(piece.start, piece.end) < MIN_WORDS and self._size(before.start, piece.end) <= CHUNK_WORDS
+        small = self.words(piece.start, piece.end) < MIN_WORDS and self.words(before.start, piece.end) <= CHUNK_WORDS
         if before.part or piece.part or not small:
             return False
         own = self.sections[bisect_right(self.starts, piece.start) - 1].path
         other = self.sections[bisect_right(self.starts, before.start) - 1].path
         return own == other or own[:-1] in (other, other[:-1])
 
-    def _headings(self, start: int, end: int) -> tuple[str, ...]:
+    def headings(self, start: int, end: int) -> tuple[str, ...]:
         """Return the headings shared by all text in a range."""
         first = max(0, bisect_right(self.starts, start) - 1)
         last = bisect_left(self.starts, end)
@@ -325,3 +297,24 @@ class _Chunker:
                 continue  # a bare heading is part of the path of what follows
             shared = section.path if shared is None else shared_start(shared, section.path)
         return tuple(filter(None, (self.document.headings[number].text for number in shared or ())))
+
+
+def chunk_document(document: Document) -> list[Chunk]:
+    """Cut a document into chunks, in line order; only a line that is too long for one is in several."""
+    cutter, pieces = _Chunker(document), list[_Piece]()
+    for start, end in cutter.groups():
+        for piece in [_Piece(start, end)] if cutter.words(start, end) <= CHUNK_WORDS else cutter.cut(start, end):
+            if pieces and cutter.belongs(pieces[-1], piece):
+                pieces[-1].end = piece.end
+            else:
+                pieces.append(piece)
+    chunks, lines, body, totals = list[Chunk](), document.lines, document.body, cutter.totals
+    for piece in pieces:
+        start = piece.start if piece.start < body else cutter.filled_from(piece.start)
+        end = max(bisect_left(totals, totals[piece.end]), body if start < body else 0)
+        if start < end:
+            final = lines[end - 1] if piece.part is None else lines[end - 1][slice(*piece.part)]
+            text = "\n".join((*lines[start : end - 1], final))
+            prose = min(len(text), body + sum(map(len, lines[:body]))) if start < body else 0
+            chunks.append(Chunk(cutter.headings(start, end), start + 1, end, text, prose))
+    return chunks

@@ -314,11 +314,6 @@ class Filters:
             return None
         return f"{path!r} is excluded by {rule.text!r} in {rule.source}"
 
-    def ruled_out(self, prefix: str, names: Iterable[str], layers: Sequence[Layer]) -> set[str]:
-        """Return the files of a folder for which `rule_reason` has a reason; `prefix` is as for `Layer.among`."""
-        matched = {name for layer in (self.exclude, *layers) for name in layer.among(prefix, names)}
-        return {name for name in matched if self.rule_reason(prefix + name, layers, directory=False)}
-
 
 def included(rules: Sequence[Rule], path: str) -> bool:
     """Return whether patterns such as those of `include` match a file or a folder above it."""

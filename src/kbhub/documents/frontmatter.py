@@ -141,14 +141,15 @@ def _from_node(node: Node | None, closing: int) -> FrontMatter:
                 tags.extend(" ".join(part.strip().strip("'\"").lstrip("#").split()) for part in parts)
         elif name in ("aliases", "alias"):
             texts = list(_scalars(value))
-            aliases.extend(texts[0].split(",") if isinstance(value, ScalarNode) and texts else texts)
+            parts = texts[0].split(",") if isinstance(value, ScalarNode) and texts else texts
+            aliases.extend(" ".join(alias.split()) for alias in parts)
     return FrontMatter(
         body=closing + 1,
         closing=closing,
         values=values,
         title=title,
         tags=tuple(dict.fromkeys(filter(None, tags))),
-        aliases=tuple(dict.fromkeys(filter(None, (" ".join(alias.split()) for alias in aliases)))),
+        aliases=tuple(dict.fromkeys(filter(None, aliases))),
     )
 
 
@@ -166,14 +167,17 @@ def _value(node: Node, constructor: Any) -> Any:
     """Return a JSON-safe value; depth is bounded by `MAX_DEPTH`."""
     if isinstance(node, MappingNode):
         constructor.flatten_mapping(node)  # expands `<<` merges; `_compose` has bounded their size
-        names = (_printable(k.value) if isinstance(k, ScalarNode) else ", ".join(_scalars(k)) for k, _ in node.value)
-        return {name: _value(value, constructor) for name, (_, value) in zip(names, node.value, strict=True)}
+        values = {}
+        for key, value in node.value:
+            name = _printable(key.value) if isinstance(key, ScalarNode) else ", ".join(_scalars(key))
+            values[name] = _value(value, constructor)
+        return values
     if isinstance(node, SequenceNode):
         return [_value(child, constructor) for child in node.value]
     if node.tag not in yaml.constructor.SafeConstructor.yaml_constructors:
         return _printable(node.value)
     try:
-        value: object = constructor.construct_object(node)
+        value = constructor.construct_object(node)
     except _BAD_SCALAR:
         return _printable(node.value)
     if isinstance(value, str):

@@ -332,7 +332,12 @@ class Traversal:
                 others, passed = self._split(entries, plain)
             if len(self.files) + self.count + len(plain.names) <= self.limits.files:
                 self._apply_ignore_files(folder, others)
-                out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
+                out = {
+                    name
+                    for layer in (self.filters.exclude, *folder.layers)
+                    for name in layer.among(plain.prefix, plain.names)
+                    if self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False)
+                }
                 if out:
                     taken = [name not in out for name in plain.names]
                     columns: tuple[list[Any], ...] = (plain.names, plain.sizes, plain.times)

@@ -500,7 +500,7 @@ class NewDocument:
 
 def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
     """Yield (key, value) for filters, case-folded, per element of a list; keys of nested mappings are joined by `.`."""
-    yield from (("tag", fold(tag)) for tag in tags)
+    yield from _flattened("tag", tags)
     for key, value in front_matter.items():
         yield from _flattened(fold(key), value)
 

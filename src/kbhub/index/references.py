@@ -14,8 +14,8 @@ from itertools import product
 from math import prod
 
 from kbhub.errors import UsageError
-from kbhub.index.engine import DocumentRow, Index, numbers
-from kbhub.types import Base, Discovery, Query
+from kbhub.index.engine import ChunkRow, DocumentRow, Index, numbers, title_above
+from kbhub.types import Base, Chunk, Discovery, Query
 from kbhub.values import DAY_SECONDS, struct
 
 MOST_REFS = 256
@@ -64,9 +64,10 @@ def chunk_key(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
 
 
-def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
-    """Return the text that is embedded for a chunk: its prose under its title and headings."""
-    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
+def embedded_text(title: str, kind: str, chunk: Chunk | ChunkRow) -> str:
+    """Return the text that is embedded for a chunk of a document: its prose under its title and headings."""
+    above = title_above(title, kind, chunk.start_line)
+    return "\n".join(filter(None, (above, " > ".join(chunk.headings), chunk.text[chunk.prose :])))
 
 
 @struct

@@ -32,7 +32,14 @@ from kbhub.search.conversations import Statement, likeness
 from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
-from kbhub.workspace.discovery import NO_TEAM, MemoryFolder, Scope, shelf_for_writing, shelves
+from kbhub.workspace.discovery import (
+    MEMORY_ID,
+    NO_TEAM,
+    SHARED_FOLDER,
+    MemoryFolder,
+    Scope,
+    shelf_for_writing,
+)
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import project_text
 
@@ -56,31 +63,32 @@ SHOWN_CHARACTERS = 400
 
 def active_shelves(hub: Hub, scope: Scope | None = None) -> list[MemoryFolder]:
     """Return the active memory folders of one scope, or of all."""
-    active = [*shelves(hub.discovery(), hub.config().settings), *_team_shelves(hub)]
-    return [shelf for shelf in active if scope in (None, shelf.scope)]
-
-
-def _team_shelves(hub: Hub) -> list[MemoryFolder]:
-    bases = [base for base in hub.discovery().bases if base.engine and base.kind == "memory"]
-    if not bases or not hub.config().settings.memory.enabled:
-        return []
-    return [MemoryFolder("team", base, files=hub.engine(base.engine or "").files(hub, base)) for base in bases]
+    discovery, settings, active, teams = hub.discovery(), hub.config().settings.memory, [], []
+    for base in discovery.bases:
+        if base.origin == "memory":
+            active.append(MemoryFolder("project" if base.id == MEMORY_ID else "user", base))
+        elif base.engine and base.kind == "memory" and settings.enabled:
+            teams.append(MemoryFolder("team", base, files=hub.engine(base.engine).files(hub, base)))
+    project = discovery.project
+    if settings.shared and project and (project.path / SHARED_FOLDER).is_dir():
+        active.insert(min(1, len(active)), MemoryFolder("shared", project, f"{SHARED_FOLDER}/"))
+    return [shelf for shelf in (*active, *teams) if scope in (None, shelf.scope)]
 
 
 def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope, or raise `UsageError` if it is unavailable here or not enabled."""
-    if scope != "team":
-        with locked(hub.data, "folders"):
-            return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
-    shelves = _team_shelves(hub)
-    if len(shelves) > 1:
-        names = ", ".join(shelf.base.id for shelf in shelves)
+    active = [] if scope == "shared" else active_shelves(hub, scope)
+    if scope == "team" and not active:
+        raise UsageError(NO_TEAM)
+    if len(active) > 1:
+        names = ", ".join(shelf.base.id for shelf in active)
         raise UsageError(
             f"Several shared bases accept memories here ({names}). Leave `memories` set for only one of them."
         )
-    if not shelves:
-        raise UsageError(NO_TEAM)
-    return shelves[0]
+    if active and (scope == "team" or active[0].folder.is_dir()):
+        return active[0]
+    with locked(hub.data, "folders"):
+        return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
 
 
 def check_writable(hub: Hub, *, new: bool = False) -> None:
@@ -255,7 +263,7 @@ _CLOSES = re.compile(r"\s*(?:[\])}]+[;,]?|end\b.*)\s*$")
 
 def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
     """Return the current hash of each subject; raise `UsageError` if one does not exist, or there are too many."""
-    names = list(dict.fromkeys(subject.strip() for subject in subjects))
+    names = list(dict.fromkeys(map(str.strip, subjects)))
     if len(names) > MAX_SUBJECTS:
         raise UsageError(f"{len(names)} subjects are too many; a memory can have at most {MAX_SUBJECTS}.")
     hashes = {}
@@ -402,7 +410,7 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
     """Return stored memories near to a new file, likeliest first, with cosine and `likeness`; no superseded ones."""
     document = parse_text(name, text.encode())
     chunks = chunk_document(document)
-    texts = [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunks]
+    texts = [embedded_text(document.title, "memory", chunk) for chunk in chunks]
     found: list[tuple[MemoryFile, float]] = []
     matches: list[tuple[MemoryFile, float, float]] = []
     try:

@@ -26,7 +26,6 @@ from kbhub.memory.files import (
     files_of,
     locked,
     new_file,
-    parse_memory,
     read,
     repeats,
     slug,
@@ -180,43 +179,38 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         fields["may_supersede"] = tuple(
             one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT and not one.facts.rejected
         )
+    replaced = {memory.key for memory in older}
     for other in shelves:
         indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
         for memory in chain(indexed, catalog.unindexed(hub, other)):
             if memory.wording == words:
                 return strengthen(hub, memory, wanted, older)
-            is_current = not memory.facts.superseded_by and memory.key not in {one.key for one in older}
+            is_current = not memory.facts.superseded_by and memory.key not in replaced
             if is_current and memory.facts.rejected == rejected and repeats(memory.body, text):
                 return strengthen(hub, memory, wanted, older, (REPEATED.format(quoted(memory.body, TITLE_BYTES)),))
-    stored, is_new = _store(hub, shelves, text, words, fields)
-    # If it is not new, another process has just stored the same.
-    return _stored(hub, stored, older, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted, older)
-
-
-def _stored(
-    hub: Hub, stored: MemoryFile, older: Sequence[MemoryFile], near: Sequence[tuple[MemoryFile, float, float]]
-) -> Remembered:
-    """Build the result for a new memory, with the near memories that it may replace."""
-    name = stored.facts.id
+    # The lock of all folders, since no two may give the same id.
+    with locked(hub.data, "folders"), locked(hub.data, shelf.place):
+        same = filed(shelves, words)  # another process may have stored it meanwhile
+        name, path = ("", "") if same else _store(hub, shelf, text, words, fields)
+    if same:
+        return strengthen(hub, same, wanted, older)
     superseded, unmarked = supersede(hub, older, name)
-    sync_written(hub, stored.shelf.base)
-    replaced = {memory.key for memory in older}
+    sync_written(hub, shelf.base)
     offered = []
-    for one, similarity, _ in near:
+    for one, similarity, _ in near[:NEAR_SHOWN]:
         if one.key not in replaced:
-            text, reference, alike = catalog.shortened(one.body), catalog.ref(hub, one), round(similarity, 3)
-            rejected = one.facts.rejected
-            offered.append(Near(id=one.facts.id, ref=reference, text=text, similarity=alike, rejected=rejected))
+            about = {"similarity": round(similarity, 3), "rejected": one.facts.rejected}
+            offered.append(Near(id=one.facts.id, ref=catalog.ref(hub, one), text=catalog.shortened(one.body), **about))
     advice: tuple[str, ...] = ()
     if offered:
-        others = ", ".join(other.id for other in offered)
+        names = ", ".join(other.id for other in offered)
         advice = (
-            f'Similar but different: {others}. If it replaces one of them: remember(id="{name}", '
+            f'Similar but different: {names}. If it replaces one of them: remember(id="{name}", '
             f'options={{"supersedes": ["{offered[0].id}"]}}); if both hold: remember(id="{offered[0].id}"); if it only '
             f'repeats it: forget(ids=["{name}"]).',
         )
     return Remembered(
-        memory=as_it_is(hub, stored.shelf, stored.path),
+        memory=as_it_is(hub, shelf, path),
         did="stored",
         near=tuple(offered),
         superseded=superseded,
@@ -224,22 +218,15 @@ def _stored(
     )
 
 
-def _store(
-    hub: Hub, shelves: Sequence[MemoryFolder], text: str, words: str, fields: Mapping[str, Any]
-) -> tuple[MemoryFile, bool]:
-    """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
-    shelf = shelves[0]
-    # The lock of all folders, since no two may give the same id.
-    with locked(hub.data, "folders"), locked(hub.data, shelf.place):
-        if same := filed(shelves, words):
-            return same, False
-        taken = taken_ids(hub.data, catalog.active_shelves(hub))
-        for name in ids_of(words):
-            path, whole = f"{shelf.prefix}{slug(text)}-{name}.md", new_file({**fields, "id": name}, text).encode()
-            with suppress(FileExistsError):
-                if name not in taken:
-                    files_of(shelf).create(path, whole)
-                    return parse_memory(shelf, path, whole, hub.options.clock()), True
+def _store(hub: Hub, shelf: MemoryFolder, text: str, words: str, fields: Mapping[str, Any]) -> tuple[str, str]:
+    """Write a new file under the first free id of its wording, and return that and the path."""
+    taken = taken_ids(hub.data, catalog.active_shelves(hub))
+    for name in ids_of(words):
+        path = f"{shelf.prefix}{slug(text)}-{name}.md"
+        with suppress(FileExistsError):
+            if name not in taken:
+                files_of(shelf).create(path, new_file({**fields, "id": name}, text).encode())
+                return name, path
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field
 
 from kbhub.documents.edits import lines_of, text_of, with_values
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import decode
+from kbhub.documents.markdown import decoded_lines
 from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.frozen import Model
@@ -30,7 +30,7 @@ from kbhub.index.query.parser import normalise, stems
 from kbhub.index.side_files import Use
 from kbhub.search.document_signals import Facts, Source, facts_of, strength
 from kbhub.values import struct
-from kbhub.workspace.discovery import USER_ID, Files, MemoryFolder, memories_folder, project_folders
+from kbhub.workspace.discovery import Files, MemoryFolder, memories_folder
 from kbhub.workspace.files import Content, Folder, open_folder, private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.trash import Trash
@@ -220,10 +220,9 @@ def title_of(text: str) -> str:
 
 def new_file(fields: Mapping[str, Any], body: str) -> str:
     """Return the content of a new memory's file, without empty fields and with the keys of `FIELDS` first."""
-    keys = [*(key for key in FIELDS if key in fields), *(key for key in fields if key not in FIELDS)]
     front = ""
-    for key in keys:
-        value = list(fields[key]) if isinstance(fields[key], tuple) else fields[key]
+    for key, given in {**dict.fromkeys(FIELDS), **fields}.items():
+        value = list(given) if isinstance(given, tuple) else given
         if value not in NOTHING:
             front += yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
     return f"---\n{front}---\n\n{body}\n"
@@ -233,7 +232,7 @@ def parse_memory(
     shelf: MemoryFolder, path: str, data: bytes, written: float, uses: Mapping[str, Use] = NO_USES
 ) -> MemoryFile:
     """Parse a memory's file; the id comes from its name if the front matter has none."""
-    lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = decoded_lines(data)[0]
     front = read_front_matter(lines)
     body = "\n".join(lines[front.body :]).strip()
     facts = facts_of(path, front.values, front.tags)
@@ -356,14 +355,11 @@ def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:
 
 def taken_ids(data: Path, shelves: Iterable[MemoryFolder] = ()) -> set[str]:
     """Return the ids in use in all folders, other projects' and additional ones included, judging by file names."""
-    every: list[str] = []
-    for folder in {*project_folders(data), memories_folder(data) / USER_ID}:
-        with suppress(OSError), os.scandir(folder) as entries:
-            every += [entry.name for entry in entries]
+    every = [file.name for file in memories_folder(data).glob(f"*/*{MARKDOWN_SUFFIX}")]
     for shelf in shelves:
         with suppress(OSError):
             every += files_of(shelf).names()
-    return {_id_in(name) for name in every}
+    return set(map(_id_in, every))
 
 
 def _id_in(name: str) -> str:

@@ -16,7 +16,7 @@ import filelock
 
 from kbhub.errors import BaseNotFound, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.hub import Hub
-from kbhub.index.engine import Index, title_above
+from kbhub.index.engine import Index
 from kbhub.index.references import embedded_text
 from kbhub.index.side_files import TransformerVectors
 from kbhub.models.embedding import MINILM_INSTALL, Embedder, transformer
@@ -99,8 +99,7 @@ def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict
     found = {}
     for key, chunk in batch.items():
         if (row := rows.get(chunk)) and (document := documents.get(row.document_id)):
-            title = title_above(document.title, document.kind, row.start_line)
-            text = embedded_text(title, row.headings, row.text[row.prose :])
+            text = embedded_text(document.title, document.kind, row)
             found[key] = quantise(embedder.embed([text])[0]).tobytes()
     return found
 

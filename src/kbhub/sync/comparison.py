@@ -100,7 +100,8 @@ PASSED_OVER = "passed_over"
 """`meta` key: `Scan.passed_over` of the last sync that looked at all files, as JSON."""
 
 IN_STEP = "in_step"
-"""`meta` key: `Difference.in_step` after the last sync that looked at all files, if each is in the index as it was."""
+"""`meta` key: generation and `digest_of` the files after the last sync that looked at all, if each is indexed as it
+was."""
 
 
 class SyncReport(Value):
@@ -157,12 +158,6 @@ class Difference:
     def __len__(self) -> int:
         return len(self.suspects) + len(self.gone)
 
-    @property
-    def in_step(self) -> str | None:
-        """The generation of the index and the digest of its files; None if anything differs."""
-        differs = self.new_index or len(self) or self.unreadable
-        return None if differs else f"{self.generation} {self.digest}"
-
 
 def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None) -> Difference:
     """Find what `sync_base` would have to do; only stats files.
@@ -170,7 +165,7 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
     If nothing changed since the state `in_step`, or that of the last sync, the documents of the index are not read.
     """
     keeping = DeletedTexts(limits.kept, base)
-    scan = scan_base(base, keeping, limits)
+    scan = keeping.scan(limits)
     if noted_damage(index.path) is not None:
         return _from_nothing(scan)
     digest = "" if keeping.rules else digest_of(scan)
@@ -209,14 +204,6 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
         unreadable=unreadable,
         young=len(set(young).difference(entry.path for entry in unreadable)),
     )
-
-
-def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collection[str] | None = None) -> Scan:
-    """List the files of a base, unordered, and deleted files with kept texts; `BaseUnavailable` if its folder is gone.
-
-    With `paths`, check only these; a full scan would find the same if `Scan.frame` is the same for both and not None.
-    """
-    return keeping.with_gone(Traversal(base, limits, paths).run())
 
 
 def _can_read(base: Base, entry: FileEntry) -> bool:
@@ -261,7 +248,7 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
     keeping = DeletedTexts(limits.kept, base)
     if frame is None or noted_damage(index.path) is not None or keeping.rules or not all(map(is_relative, paths)):
         return None
-    scan = scan_base(base, keeping, limits, paths)
+    scan = keeping.scan(limits, paths)
     if scan.frame != frame:
         return None
     try:
@@ -414,8 +401,13 @@ class DeletedTexts:
         gone = self._header(_name(path)).get("gone")
         return float(gone) if isinstance(gone, int | float) else None
 
-    def with_gone(self, scan: Scan) -> Scan:
-        """Add deleted files with kept texts to a scan, with negative sizes."""
+    def scan(self, limits: Limits, paths: Collection[str] | None = None) -> Scan:
+        """List the files of the base, unordered, and deleted ones with kept texts, which have negative sizes.
+
+        With `paths`, check only these; a full scan would find the same if `Scan.frame` is the same for both and not
+        None. Raises `BaseUnavailable` if the folder is gone.
+        """
+        scan = Traversal(self.base, limits, paths).run()
         if not self.rules or not self._names:
             return scan
         present = {_name(path) for path in scan.files}

@@ -150,9 +150,9 @@ class Freshness:
             finally:
                 self.comparing.pop(index.path, None)
             cost, scan = time.thread_time() - started, difference.scan
-            self.last[index.path] = FileComparison(
-                began, time.monotonic(), cost, scan.frame, difference.in_step, scan.passed_over
-            )
+            differs = difference.new_index or len(difference) or difference.unreadable
+            in_step = None if differs else f"{difference.generation} {difference.digest}"
+            self.last[index.path] = FileComparison(began, time.monotonic(), cost, scan.frame, in_step, scan.passed_over)
             return difference
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
@@ -26,12 +26,12 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.source import IsolatedParser, chunks_of, packed, read_source
 from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
-from kbhub.index.engine import NewDocument, title_above
+from kbhub.index.engine import NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
 from kbhub.sync.comparison import DeletedTexts, trusted_time
-from kbhub.types import Base, Chunk, Document, FileEntry, Kind, Problem
+from kbhub.types import Base, Document, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import converts, is_converted, kind_of, why_unreadable
@@ -59,7 +59,7 @@ class Read:
 
 @struct(frozen=False)
 class DocumentReader:
-    """Reads the files of a base, keeps texts if configured, and records what could not be read; a context manager."""
+    """Reads the files of a base, keeps texts if configured, and records what could not be read; to be closed."""
 
     base: Base
     keeping: DeletedTexts
@@ -72,10 +72,8 @@ class DocumentReader:
     """Whether documents that seem to hold a credential are left out, as for others to read."""
     parser: IsolatedParser = field(default_factory=IsolatedParser)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the process of the parser."""
         self.parser.close()
 
     def read(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
@@ -173,7 +171,7 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
         dated=_dated(document.front_matter),
         problem=" ".join(document.problems) or None,
         chunks=chunks,
-        keys=tuple([chunk_key(_embedded(document.title, kind, chunk)) for chunk in chunks]),
+        keys=tuple([chunk_key(embedded_text(document.title, kind, chunk)) for chunk in chunks]),
         kind=kind,
         links=document.links,
     )
@@ -183,13 +181,7 @@ def keyed_texts(document: NewDocument, known: Container[int] = ()) -> Iterator[t
     """Yield key and embedded text of each chunk of a document, except known keys."""
     for chunk, key in zip(document.chunks, document.keys, strict=True):
         if key not in known:
-            yield key, _embedded(document.title, document.kind, chunk)
-
-
-def _embedded(title: str, kind: str, chunk: Chunk) -> str:
-    """Return the text that is embedded for a chunk."""
-    above = title_above(title, kind, chunk.start_line)
-    return embedded_text(above, chunk.headings, chunk.text[chunk.prose :])
+            yield key, embedded_text(document.title, document.kind, chunk)
 
 
 def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
@@ -366,7 +358,7 @@ def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> 
     answers.write(GREETING)
     try:
         keeping = DeletedTexts(job.limits.kept, job.base)
-        with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
+        with closing(DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets)) as files:
             for part in job.parts:
                 ready.put(pickle.dumps(files.read_all(part, embedder)))  # takes half as much memory as the objects
                 if sum(entry.size for entry in part) > PART_BYTES:

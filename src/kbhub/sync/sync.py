@@ -20,7 +20,7 @@ import filelock
 from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.engine import NewDocument
-from kbhub.index.references import chunk_key, embedded_text
+from kbhub.index.references import chunk_key
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.index.sqlite.schema import noted_damage, remedy, set_aside
 from kbhub.models.embedding import Embedder
@@ -37,7 +37,6 @@ from kbhub.sync.comparison import (
     compare,
     gone,
     only_writer,
-    scan_base,
     trusted_time,
 )
 from kbhub.sync.indexer import NOTHING, DocumentReader, Read, keyed_texts, stored_vectors
@@ -88,7 +87,7 @@ def sync_base(
             difference = compare(base, index, limits)
     try:
         private_directory(path.parent)
-        with only_writer(path), DocumentReader(base, DeletedTexts(limits.kept, base), limits) as files:
+        with only_writer(path), closing(DocumentReader(base, DeletedTexts(limits.kept, base), limits)) as files:
             run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
     except filelock.Timeout:
         return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
@@ -116,10 +115,10 @@ def _locked(
         try:
             with _open(path, notes, check=full or check) as writer:
                 # Another process may have indexed newer files since the comparison.
-                unchanged, scan = difference.generation == (writer.generation() or -1), difference.scan
+                unchanged, scan = difference.generation == (writer.meta("generation") or -1), difference.scan
                 usable = difference if unchanged and not full and not difference.new_index else None
                 if not usable and not (unchanged and difference.paths is None):
-                    scan = scan_base(files.base, files.keeping, files.limits)
+                    scan = files.keeping.scan(files.limits)
                 run = Run(writer, embedder, scan, files, full=full, progress=progress, notes=notes)
                 run.all(usable)
                 return run, writer.counts()
@@ -164,7 +163,7 @@ class Writer(Protocol):
     def touch(self, path: str, size: int, mtime_ns: int) -> None: ...
     def remove(self, path: str) -> int | None: ...
     def forget_vectors(self) -> None: ...
-    def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]: ...
+    def without_vector(self, limit: int) -> dict[int, str]: ...
     def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None: ...
     def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]: ...
     def set_commits(self, times: Mapping[str, int]) -> None: ...
@@ -333,8 +332,7 @@ class Run:
 
     def _fill_vectors(self) -> None:
         """Compute missing vectors, such as after a change of the embedder."""
-        while self.embedder and (chunks := self.writer.without_vector(BATCH_CHUNKS)):
-            texts = {chunk: embedded_text(title, headings, prose) for chunk, title, headings, prose in chunks}
+        while self.embedder and (texts := self.writer.without_vector(BATCH_CHUNKS)):
             keys = {chunk: chunk_key(text) for chunk, text in texts.items()}
             vectors = self._vectors({keys[chunk]: text for chunk, text in texts.items()})
             if self.embedder is None:

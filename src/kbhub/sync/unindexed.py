@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +18,7 @@ from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query.parser import Term, normalise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import DeletedTexts, scan_base
+from kbhub.sync.comparison import DeletedTexts
 from kbhub.sync.indexer import DocumentReader
 from kbhub.types import Base, FileEntry
 from kbhub.values import struct
@@ -58,7 +58,7 @@ def scan(
 
     Returns how far the scan came, and an open index of what it found, if anything; `stack` deletes it.
     """
-    listed = scan_base(base, DeletedTexts(None, base), limits)
+    listed = DeletedTexts(None, base).scan(limits)
     lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
     found = UnindexedScan(base, len(listed.files), len(lacking))
     best = _best(found, lacking, terms, limits) if len(lacking) <= SCAN_FILES else []
@@ -66,8 +66,8 @@ def scan(
         return found, None
     try:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kbhub-", ignore_cleanup_errors=True)))
-        path, keeping = folder / "unindexed.db", DeletedTexts(None, base)
-        with IndexWriter(path) as writer, DocumentReader(base, keeping, limits) as reader, writer.transaction():
+        path, reader = folder / "unindexed.db", DocumentReader(base, DeletedTexts(None, base), limits)
+        with IndexWriter(path) as writer, closing(reader), writer.transaction():
             read = reader.read_all(best, embedder)
             for document in read.documents:
                 writer.put(document, read.vectors)

@@ -443,16 +443,6 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
     return MemoryFolder("project", _memory_base(MEMORY_ID, folder))
 
 
-def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:
-    """Return the active folders of memories, the project's first."""
-    scopes: dict[str, Scope] = {MEMORY_ID: "project", USER_ID: "user"}
-    active = [MemoryFolder(scopes[base.id], base) for base in discovery.bases if base.origin == "memory"]
-    project = discovery.project
-    if settings.memory.shared and project and (project.path / SHARED_FOLDER).is_dir():
-        active.insert(min(1, len(active)), MemoryFolder("shared", project, f"{SHARED_FOLDER}/"))
-    return active
-
-
 def is_memory(settings: Settings, base: Base, path: str) -> bool:
     """Return whether a document is a memory."""
     shared = settings.memory.shared and base.id == PROJECT_ID and path.startswith(f"{SHARED_FOLDER}/")

@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from kbhub.extensions.team.writer import PostgresWriter
 from kbhub.frozen import Model
 from kbhub.index.engine import Index, NewDocument
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import DeletedTexts, Progress, SyncReport, scan_base
+from kbhub.sync.comparison import DeletedTexts, Progress, SyncReport
 from kbhub.sync.indexer import DocumentReader
 from kbhub.sync.sync import Run
 from kbhub.types import Base, Problem
@@ -55,10 +55,10 @@ def publish(
     """Bring a shared base, created if missing, in step with a base's files, in one transaction, undone if `dry_run`."""
     started = time.monotonic()
     keeping = DeletedTexts(limits.kept, base)
-    scan = scan_base(base, keeping, limits)
+    scan = keeping.scan(limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with (
-        DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret) as files,
+        closing(DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret)) as files,
         bases.changing(server, name, f"kbhub team publish from {place}", create=True, undo=dry_run) as (held, number),
     ):
         if bases.takes_memories(held, name):

@@ -20,8 +20,8 @@ from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
 from kbhub.extensions.team.bases import changing, takes_memories
 from kbhub.extensions.team.blocks import Inverter, put, write_postings
 from kbhub.extensions.team.reader import PostgresIndex
-from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts, title_above
-from kbhub.index.references import docid_in
+from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts
+from kbhub.index.references import docid_in, embedded_text
 from kbhub.index.signatures import bits_of, sign
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
 from kbhub.types import Base, Chunk, FileEntry
@@ -130,8 +130,8 @@ class PostgresWriter:
         """Delete every vector, so that another embedder computes them again."""
         self._clear("vector", "signature", "packed")
 
-    def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]:
-        """Return chunks without a vector: (id, title above it, headings, text after the front matter)."""
+    def without_vector(self, limit: int) -> dict[int, str]:
+        """Return the texts to embed of chunks without a vector, by id."""
         self._flush()
         rows = self._rows(
             "SELECT c.id, d.title, d.kind, c.start_line, c.headings, substr(c.text, c.prose + 1) "
@@ -140,10 +140,10 @@ class PostgresWriter:
             limit,
             self._number,
         )
-        return [
-            (chunk, title_above(title, kind, line), tuple(json.loads(headings)), text)
+        return {
+            chunk: embedded_text(title, kind, Chunk(tuple(json.loads(headings)), line, line, text))
             for chunk, title, kind, line, headings, text in rows
-        ]
+        }
 
     def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
         """Replace the (path, message) of files that could not be indexed, at some paths or, if None, all."""

@@ -7,7 +7,7 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, lru_cache, partial
 from operator import mul
 from pathlib import Path
@@ -26,10 +26,11 @@ from kbhub.index.engine import (
     numbers,
     properties,
     searched_texts,
-    title_above,
 )
 from kbhub.index.query.parser import Term
+from kbhub.index.references import embedded_text
 from kbhub.index.sqlite import schema
+from kbhub.types import Chunk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -319,22 +320,18 @@ _json = lru_cache(json.dumps)
 """Of a tuple of texts; most documents have no tags and no aliases, and some chunks the same headings."""
 
 
-class IndexWriter:
+class IndexWriter(AbstractContextManager["IndexWriter"]):
     """Writer of one base's index file, created if missing; a context manager. Raises as `schema.open_writer` does."""
 
     def __init__(self, path: Path) -> None:
         self._connection = schema.open_writer(path)
         self._rows = _rows_of(self._connection)
 
-    def __enter__(self) -> IndexWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_: object) -> None:
         """Close the file; an unfinished transaction is rolled back."""
         self._connection.close(force=True)
+
+    __exit__ = close
 
     def check(self) -> str | None:
         """Return the faults of the file and its tables, or None if it is sound; reads everything."""
@@ -361,13 +358,6 @@ class IndexWriter:
                 "INSERT INTO meta VALUES ('generation', abs(random() / 2)) ON CONFLICT DO UPDATE SET value = value + 1"
             )
         self._connection.execute("COMMIT")
-
-    def generation(self) -> int | None:
-        """Return a number that changes with every change; None in a new index."""
-        value = self.meta("generation")
-        if value is not None and not isinstance(value, int):
-            raise apsw.CorruptError("its generation is no number")
-        return value
 
     def meta(self, key: str) -> Any:
         """Return a value of the table `meta`, or None."""
@@ -453,21 +443,21 @@ class IndexWriter:
         """Delete every vector, so that another embedder computes them again."""
         self._connection.execute("DELETE FROM vector")
 
-    def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]:
-        """Return chunks without a vector: (id, title above it, headings, text after the front matter)."""
+    def without_vector(self, limit: int) -> dict[int, str]:
+        """Return the texts to embed of chunks without a vector, by id."""
         chunks, vectors = self.counts()[1], self._connection.execute("SELECT count(*) FROM vector").get
         if chunks == vectors:  # ten times as fast as checking each chunk
-            return []
+            return {}
         rows = self._connection.execute(
             "SELECT chunk.id, title, kind, start_line, headings, substr(text, prose + 1) FROM chunk "
             "JOIN document ON document.id = document_id "
             "WHERE chunk.id NOT IN (SELECT chunk_id FROM vector) ORDER BY chunk.id LIMIT ?",
             (limit,),
         )
-        return [
-            (chunk, title_above(title, kind, line), tuple(json.loads(headings)), text)
+        return {
+            chunk: embedded_text(title, kind, Chunk(tuple(json.loads(headings)), line, line, text))
             for chunk, title, kind, line, headings, text in rows
-        ]
+        }
 
     def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
         """Replace the (path, message) of files that could not be indexed, at some paths or, if None, all."""
