@@ -326,39 +326,38 @@ class Traversal:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
         place, only = os.path.join(self.root, folder.real), self.base.only  # noqa: PTH118
         whole = not only or (folder.path != "" and belongs(folder.path, only))
+        plain, names = None, self._names.get(folder.path, set())
         if whole and self.wanted is None and self.base.kind != "session":
             plain = FileListing(_prefix(folder))
             with os.scandir(place) as entries:
-                others, passed = self._split(entries, plain)
-            if len(self.files) + self.count + len(plain.names) <= self.limits.files:
-                self._apply_ignore_files(folder, others)
-                out = {
-                    name
-                    for layer in (self.filters.exclude, *folder.layers)
-                    for name in layer.among(plain.prefix, plain.names)
-                    if self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False)
-                }
-                if out:
-                    taken = [name not in out for name in plain.names]
-                    columns: tuple[list[Any], ...] = (plain.names, plain.sizes, plain.times)
-                    for column in columns:
-                        column[:] = compress(column, taken)
-                if plain.names:
-                    self.plain.append(plain)
-                    self.count += len(plain.names)
-                self._pass_over(passed, folder)
-                return others
-        names = self._names.get(folder.path, set())
-        relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
-        with os.scandir(place) as entries:
-            listed = [entry for entry in entries if relevant is None or entry.name in relevant]
-        self._apply_ignore_files(folder, listed)
-        return listed if relevant is None else [entry for entry in listed if entry.name in names]
-
-    def _apply_ignore_files(self, folder: PendingFolder, entries: Iterable[os.DirEntry[str]]) -> None:
-        names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
-        if names and folder.path:
-            folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, names)
+                listed, passed = self._split(entries, plain)
+            if len(self.files) + self.count + len(plain.names) > self.limits.files:
+                plain = None
+        if plain is None:
+            relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
+            with os.scandir(place) as entries:
+                listed = [entry for entry in entries if relevant is None or entry.name in relevant]
+        ignore = sorted([entry.name for entry in listed if entry.name in IGNORE_NAMES])
+        if ignore and folder.path:
+            folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, ignore)
+        if plain is None:
+            return listed if self.wanted is None else [entry for entry in listed if entry.name in names]
+        out = {
+            name
+            for layer in (self.filters.exclude, *folder.layers)
+            for name in layer.among(plain.prefix, plain.names)
+            if self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False)
+        }
+        if out:
+            taken = [name not in out for name in plain.names]
+            columns: tuple[list[Any], ...] = (plain.names, plain.sizes, plain.times)
+            for column in columns:
+                column[:] = compress(column, taken)
+        if plain.names:
+            self.plain.append(plain)
+            self.count += len(plain.names)
+        self._pass_over(passed, folder)
+        return listed
 
     def _split(
         self, entries: Iterable[os.DirEntry[str]], plain: FileListing

@@ -219,7 +219,7 @@ def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
 _FINGERPRINT = 10
 """Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""
 
-_DECIDING = {"text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_signals", "min_score"}
+_DECIDING = ("text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_signals", "min_score")
 """Fields of a query that determine the hits and their order."""
 
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
@@ -252,7 +252,8 @@ def offset_of(cursor: str, asked: Query | str | Sequence[str]) -> int:
 
 def _fingerprint(asked: Query | str | Sequence[str]) -> str:
     if isinstance(asked, Query):
-        text = asked.model_dump_json(include=_DECIDING)
+        values = {name: getattr(asked, name) for name in _DECIDING}
+        text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     else:
         text = json.dumps(asked if isinstance(asked, str) else list(asked))
     return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT]

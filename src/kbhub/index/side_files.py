@@ -406,12 +406,12 @@ class QueryLog(SideFile):
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
         connection.wal_autocheckpoint(0)
-        application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
-        if (application, version) == (APPLICATION_ID, VERSION):
+        format_of = "SELECT * FROM pragma_application_id, pragma_user_version"
+        if connection.execute(format_of).get == (APPLICATION_ID, VERSION):
             return
         connection.execute("BEGIN IMMEDIATE")
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-        application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
+        application, version = connection.execute(format_of).get
         if not tables:
             connection.execute(self.tables)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()

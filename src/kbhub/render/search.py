@@ -188,7 +188,7 @@ def _notes(result: SearchResult) -> list[Text]:
     notes: list[Text] = [Line(note) for note in result.notes if note not in LEADING_NOTES]
     if result.unmatched and result.searched and NEAR_ONLY not in result.notes:
         notes.append(say("No document contains: {}.", Names(result.unmatched)))
-    return [*notes, *(_not_searched(skip) for skip in result.skipped)]
+    return [*notes, *map(_not_searched, result.skipped)]
 
 
 def _not_searched(skip: Skipped) -> Text:

@@ -166,10 +166,11 @@ class QueryTerms:
         forms: dict[str, list[tuple[str, ...]]] = {}
         for term in terms:
             forms.setdefault(term.text, []).append(term.stems)
-        self._terms = [(stems[0], rarity(text)) for text, stems in forms.items() if len(stems) == 1]
+        single = [text for text, stems in forms.items() if len(stems) == 1]
+        self._terms = [(forms[text][0], rarity(text)) for text in single]
         self._spellings = [(stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
         """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
-        self._texts = sorted(forms, key=lambda text: len(forms[text]) > 1)
+        self._texts = [*single, *[text for text, stems in forms.items() if len(stems) > 1]]
         self._rarity = sum([rare for _, rare in (*self._terms, *self._spellings)]) or 1.0
         self._shares = _shares(self._terms)
         # A title shares pairs of Han or Kana with a question by chance.

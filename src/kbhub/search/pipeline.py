@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -208,11 +209,14 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
 
 def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, tuple[Respelling, ...]]:
     """Rank by words, replacing misspelt ones that occur nowhere."""
-    others, each = [other.terms for other in plan.others], retrieval.EACH if plan.by_document else None
-
-    def ranked(terms: Sequence[Term]) -> retrieval.KeywordRanking:
-        return retrieval.keyword_ranking(bases.indexes, terms, plan.selections, each, others, plan.passage.terms)
-
+    ranked = partial(
+        retrieval.keyword_ranking,
+        bases.indexes,
+        selections=plan.selections,
+        each=retrieval.EACH if plan.by_document else None,
+        others=[other.terms for other in plan.others],
+        passage=plan.passage.terms,
+    )
     ranking = ranked(plan.terms)
     if not ranking.missing or not (fixes := corrections(bases.indexes, ranking.missing)):
         return ranking, ()

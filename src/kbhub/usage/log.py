@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
@@ -93,7 +94,7 @@ def record(
         verdict=result.verdict,
         score=result.hits[0].score if result.hits else None,
         client=client or USER,
-        hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
+        hits=tuple(dict.fromkeys(map(attrgetter("ref"), result.hits)))[:TOP_HITS],  # several chunks may have one ref
         took=took,
     )
     _put(hub, entry)

@@ -122,7 +122,8 @@ def search(
     leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
     if leading and form != "json":
         complain(leading)
-    complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept and form == "files"))
+    if form == "files":
+        complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept))
     record(hub, result, asked, took=took)
     flush()
     broken = [] if bases else problem_lines(hub.missing())
