@@ -156,8 +156,8 @@ def search_report(
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
     summary = partial(_summary, result, query, None if nearest else cursor)
-    calls, notes = _calls(result, query, full=full), _notes(result)
-    return Report(parts=items, summary=summary, calls=calls, notes=notes, data=result, lists=("hits",))
+    calls = partial(_calls, result, query, full)
+    return Report(parts=items, summary=summary, calls=calls, notes=_notes(result), data=result, lists=("hits",))
 
 
 def _empty_handed(result: SearchResult) -> bool:
@@ -262,7 +262,7 @@ def _warning(one: Hit | Source) -> Text:
     return Bare("; ".join(filter(None, (REJECTED if one.rejected else "", outdated))))
 
 
-def _calls(result: SearchResult, query: Query, *, full: bool) -> Sequence[Text]:
+def _calls(result: SearchResult, query: Query, full: bool, _shown: int) -> Sequence[Text]:
     """Return what a model does next."""
     if result.hits and (full or not _empty_handed(result)):
         reword = result.verdict == "weak" and not query.queries and not query.offset

@@ -8,7 +8,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -84,11 +83,14 @@ def record(
     """Queue a query of an MCP client, or of the user (None), for the log. Returns at once and never fails."""
     if query.offset or not result.searched or not query.text.strip():
         return
+    text = result.query[:TEXT_CHARACTERS]
+    subject = " ".join(parse_query(text).text.split())
     entry = Asked(
         at=hub.options.clock(),
-        text=result.query[:TEXT_CHARACTERS],
-        subject="",
-        key="",
+        text=text,
+        subject=subject,
+        # Ignores case, white space and punctuation at the ends of a question.
+        key=" ".join(normalise(subject).casefold().split()).strip(_ENDS),
         mode=result.mode,
         bases=result.searched,
         verdict=result.verdict,
@@ -117,10 +119,18 @@ def flush() -> None:
             batches.setdefault(hub, []).append(entry)
         for hub, batch in batches.items():
             try:
-                path = log_path(hub) if hub.config().settings.log.queries else None
+                if not hub.config().settings.log.queries:
+                    continue
+                path = log_path(hub)
             except KbhubError:  # unknown whether the user wants a log
                 continue
-            if path and not _write(path, batch):
+            for _ in range(2):  # the first attempt sets a damaged file aside
+                try:
+                    QueryLog(path).write(batch)
+                    break
+                except QueryLogUnavailable as error:
+                    log.info("%s", error)
+            else:
                 _waiting.extendleft((hub, entry) for entry in reversed(batch))
 
 
@@ -145,24 +155,6 @@ def _write_later() -> None:
     with _starting:
         _writer.clear()  # later entries start a new thread
     flush()
-
-
-def _write(path: Path, queued: Iterable[Asked | Opening]) -> bool:
-    entries = list[Asked | Opening]()
-    for entry in queued:
-        if isinstance(entry, Asked):
-            subject = " ".join(parse_query(entry.text).text.split())
-            # Ignores case, white space and punctuation at the ends of a question.
-            key = " ".join(normalise(subject).casefold().split()).strip(_ENDS)
-            entry = replace(entry, subject=subject, key=key)
-        entries.append(entry)
-    for _ in range(2):  # the first attempt sets a damaged file aside
-        try:
-            QueryLog(path).write(entries)
-            return True
-        except QueryLogUnavailable as error:
-            log.info("%s", error)
-    return False
 
 
 atexit.register(flush)

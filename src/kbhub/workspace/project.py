@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field, fields
@@ -296,8 +295,7 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
 
 def clean(text: str | None) -> str:
     """Return a text about a base on one line and without control characters, safe for terminals."""
-    shown = (c if c.isspace() or unicodedata.category(c)[0] != "C" else " " for c in text or "")
-    return " ".join("".join(shown).split())
+    return " ".join("".join([c if c.isprintable() else " " for c in text or ""]).split())
 
 
 def _first_match(workspace: Workspace, home: Path, config: Path | None, looked_for: list[str]) -> Match | None:

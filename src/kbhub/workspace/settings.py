@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Iterable
 from dataclasses import field
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -167,7 +168,7 @@ def shown(value: Any) -> str:
 def unknown_fields(declared: type, data: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
     """Yield the undeclared fields of `data` and of the groups in it, each with what a warning says of it."""
     known = {in_file(spec.name): spec.default_factory for spec in dataclasses.fields(declared)}
-    for number, key in enumerate(key for key in data if key not in known):
+    for number, key in enumerate(filterfalse(known.__contains__, data)):
         # Looking for the nearest one takes a tenth of a millisecond.
         near = nearest(cut(key), known) if number < MOST_UNKNOWN else None
         hint = f"did you mean {f'{prefix}{near}'!r}?" if near else "it has no effect."

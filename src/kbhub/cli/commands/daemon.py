@@ -139,10 +139,8 @@ def _be_daemon(ways: Ways, places: Places) -> int:
     wanted = connect_options(places, structured=ways.structured, read_only=ways.read_only)
     socket, here = str(ways.socket.absolute()) if ways.socket else None, str(Path.cwd())
     http = Http(**asdict(wanted), port=ways.port, socket=socket, cwd=here).absolute(here)
-    start, folder = (
-        Start(http=http if ways.http else None, detached=ways.daemon),
-        DaemonFolder(own_folder("data", os.environ)),
-    )
+    start = Start(http=http if ways.http else None, detached=ways.daemon)
+    folder = DaemonFolder(own_folder("data", os.environ))
     folder.make()
     if (there := running(folder)) is not None:
         if there.http or start.http is None:
