@@ -189,7 +189,7 @@ def test_an_older_entry_is_told_to_keep_its_tools_in_sight(account, name, file, 
     assert (account.run("--client", name)[1].split()[0], account.untouched()) == ("unchanged", True)
 
 
-def test_windows_come_to_share_a_process_and_get_their_own_again_with_a_word(account):
+def test_windows_come_to_share_a_process_unless_it_serves_http_and_get_their_own_again_with_a_word(account):
     command, serve, mode = account.wanted()
     entry = {"command": command, "args": [serve, "--read-only"], "env": {"A": "b"}}
     account.file(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
@@ -201,13 +201,8 @@ def test_windows_come_to_share_a_process_and_get_their_own_again_with_a_word(acc
     assert (code, started(account, "cursor")) == (0, [command, serve, "--read-only"])
     assert "Each window has a process of its own." in out
     assert account.run("--client", "cursor", "--own-process")[1].split()[0] == "unchanged"
-
-
-def test_a_server_over_http_does_not_come_to_share_a_process(account):
-    command, serve, _ = account.wanted()
-    account.file(
-        ".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": {"command": "kbhub", "args": [serve, "--http"]}}})
-    )
+    over_http = {"mcpServers": {"kbhub": {"command": "kbhub", "args": [serve, "--http"]}}}
+    account.file(".cursor/mcp.json", json.dumps(over_http))
     assert account.run("--client", "cursor", "--yes")[0] == 0
     assert started(account, "cursor") == [command, serve, "--http"]
 

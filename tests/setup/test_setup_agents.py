@@ -56,14 +56,15 @@ def test_old_lines_are_brought_up_to_date_in_place_and_what_is_below_stays(accou
     assert file.read_text().split() == ["#", "A", "#", "B"]
 
 
-def test_a_project_without_instructions_gets_one_file(account):
+def test_a_project_without_instructions_gets_one_file_and_clients_none(account):
+    account.file(".cursor/mcp.json", '{"mcpServers": {"kbhub": {"command": "/x/kbhub", "args": ["serve"]}}}')
     (account.project / "src").mkdir()
     os.chdir(account.project / "src")
     code, _, _ = account.run("--agents-md", "--yes")
     assert (code, (account.project / "AGENTS.md").read_text()) == (0, f"{LINES}\n")
     assert not (account.project / "CLAUDE.md").exists()
     account.run("--agents-md", "--yes", "--remove")
-    assert not (account.project / "AGENTS.md").exists()
+    assert (account.untouched(), (account.project / "AGENTS.md").exists()) == (True, False)
 
 
 def test_a_file_that_takes_another_in_gets_no_lines_of_its_own(account):
@@ -110,13 +111,6 @@ def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text
     assert "left unchanged" in out
 
 
-def test_agents_md_alone_leaves_the_clients_alone(account):
-    account.file(".cursor/mcp.json", '{"mcpServers": {"kbhub": {"command": "/x/kbhub", "args": ["serve"]}}}')
-    account.run("--agents-md", "--yes")
-    account.run("--agents-md", "--yes", "--remove")
-    assert account.untouched()
-
-
 def test_the_lines_name_tools_that_exist_and_all_clients_with_subagents_are_tested():
     text = LINES + SKILL.read_text("utf-8") + SUBAGENT.read_text("utf-8")
     named = {"search", "read", "remember", "memories", "forget"}
@@ -158,6 +152,7 @@ def test_the_skill_is_a_skill(name):
     assert len(body.splitlines()) < 60
 
 
+SKILL_FILE = ".claude/skills/kbhub/SKILL.md"
 SUBAGENTS = {
     "claude-code": ".claude/agents/kbhub-researcher.md",
     "codex": ".codex/agents/kbhub-researcher.toml",
@@ -196,7 +191,7 @@ def test_the_subagent_has_the_form_of_the_client_and_goes_without_a_trace(accoun
 @pytest.mark.parametrize("what", ["skill", "subagent"])
 def test_what_somebody_made_theirs_is_left_alone(account, what):
     (account.home / ".claude").mkdir()
-    file = {"skill": ".claude/skills/kbhub/SKILL.md", "subagent": SUBAGENTS["claude-code"]}[what]
+    file = {"skill": SKILL_FILE, "subagent": SUBAGENTS["claude-code"]}[what]
     account.file(file, "---\nname: kbhub\n---\nmine\n")
     for more in ([], ["--remove"]):
         code, out, _ = account.run(f"--{what}", "--yes", *more)
@@ -214,9 +209,21 @@ def test_a_person_is_offered_the_subagent_and_the_lines(account):
     assert "Subagents" not in account.run("--no-hooks", typed="y\n")[2]  # there is nothing left to do
 
 
+def test_who_removes_kbhub_is_rid_of_what_every_option_wrote(account):
+    lines = account.project / "AGENTS.md"
+    lines.write_text("# A\n")
+    account.run("--yes", "--client", "claude-code", "--agents-md", "--skill", "--subagent")
+    account.run("--yes", "--client", "claude-code", "--remove")
+    assert "kbhub:start" in lines.read_text()  # other clients read it
+
+    assert "removed  AGENTS.md" in account.run("--yes", "--remove")[1]
+    assert (lines.read_text(), (account.home / SKILL_FILE).exists()) == ("# A\n", False)
+    assert "AGENTS.md" not in account.run("--yes", "--remove")[1]
+
+
 def test_the_way_without_a_server_is_a_skill_and_the_command_or_is_said_to_lead_nowhere(account):
     account.file(".claude.json", "{}")
-    skill = account.home / ".claude/skills/kbhub/SKILL.md"
+    skill = account.home / SKILL_FILE
     code, out, _ = account.run("--no-server", "--yes")
 
     assert (code, account.untouched(), skill.read_bytes()) == (0, True, SKILL.read_bytes())
@@ -229,6 +236,9 @@ def test_the_way_without_a_server_is_a_skill_and_the_command_or_is_said_to_lead_
     code, _, err = account.run("--no-server", "--yes", "--client", "zed")
     assert (code, account.untouched()) == (1, True)
     assert "--agents-md" in err
+    account.run("--client", "claude-code", "--yes")
+    assert "registered; `kbhub setup --remove --client claude-code` " in account.run("--no-server", "--yes")[2]
+    assert "cannot be used together" in account.run("--no-server", "--own-process", "--yes")[2]
 
 
 def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch):

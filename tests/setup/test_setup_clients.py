@@ -191,7 +191,7 @@ def test_registrations_are_found_in_every_format(tmp_path):
 
     found = registrations(Machine(tmp_path, env, "linux"))
 
-    assert [(one.client, one.name, one.starts, one.enabled, bool(one.fault)) for one in found] == [
+    assert [(one.client, one.name, bool(one.program), one.enabled, bool(one.fault)) for one in found] == [
         ("codex", "kbhub", True, True, False), ("cursor", "notes", False, True, False),
         ("opencode", "kbhub", True, True, False), ("goose", "kbhub", True, False, False),
         ("kiro", "kbhub", True, True, False), ("lm-studio", "kbhub", False, True, True),

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from kbhub.errors import ConfigError
 from kbhub.hooks.events import BY_PLUGIN, CLIENT_EVENTS, EventName, HookClient
 from kbhub.setup.clients import SERVER, Client, Machine, client_named
-from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, failed, planned
+from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, planned
 from kbhub.setup.registration import data_of, decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import config_edits
@@ -60,10 +60,6 @@ def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedS
         if (real := os.path.realpath(file)) in tasks:
             continue
         step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
-        if not real.startswith(f"{root}{os.sep}"):
-            fault = str(ConfigError(file, f"points outside {root}; it was left unchanged"))
-            tasks[real] = PlannedStep(failed(step, fault))
-            continue
         tasks[real] = planned(step, partial(_edited, file=file, remove=remove), machine, within=root)
         before = content_of(file, MAX_BYTES) if tasks[real].do and not remove else None
         there = file.name != NAMES[0] and (file.parent / NAMES[0]).is_file()

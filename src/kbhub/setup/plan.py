@@ -197,11 +197,6 @@ class Registration(Model):
         """The command with its arguments."""
         return (self.command, *self.args)
 
-    @property
-    def starts(self) -> bool:
-        """Whether there is a program to start."""
-        return self.program is not None
-
 
 @struct
 class PlannedStep:
@@ -237,15 +232,21 @@ def planned(
 ) -> PlannedStep:
     """Plan to edit a file, with a dated copy; it must be in `within`, as a project may not be trustworthy."""
     file, copies = step.file, list[Path]()
+
+    def changed(before: bytes | None) -> bytes | None:
+        if within is not None and not Path(os.path.realpath(file)).is_relative_to(within):
+            raise ConfigError(file, f"points outside {within}; it was left unchanged")
+        return change(before)
+
     try:
         now = content_of(file, MAX_BYTES)
-        if change(now) == now:
+        if changed(now) == now:
             return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
 
     def saved(before: bytes | None) -> bytes | None:
-        after = change(before)
+        after = changed(before)
         if before is not None and after != before:
             real = os.path.realpath(file).encode("utf-8", "surrogateescape")
             folder = private_directory(own_folder("data", machine.env) / FOLDER / hashlib.sha256(real).hexdigest()[:16])
@@ -254,8 +255,6 @@ def planned(
         return after
 
     def do() -> Step:
-        if within is not None and not Path(os.path.realpath(file)).is_relative_to(within):
-            raise ConfigError(file, f"points outside {within}; nothing was written")
         try:
             edit_content(file, MAX_BYTES, saved, new_mode=_NEW_PRIVATE_MODE if within is None else _NEW_MODE)
         except ConfigError:

@@ -26,7 +26,14 @@ from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine
 from kbhub.setup.found import add_found, found
 from kbhub.setup.instructions import agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
 from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, carry_out, launch, pastes, this_installation
-from kbhub.setup.registration import SERVE, chosen_clients, project_tasks, user_tasks, without_project_file
+from kbhub.setup.registration import (
+    SERVE,
+    chosen_clients,
+    project_tasks,
+    registrations,
+    user_tasks,
+    without_project_file,
+)
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import required
@@ -35,6 +42,7 @@ from kbhub.workspace.validation import schema_file, schema_files
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
 FOUND_QUESTION = "Search what your agents keep of this project, too, only here ({})? `kbhub base add --found` does."
 NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names the command in a project's AGENTS.md."
+REGISTERED = "The server is still registered; `kbhub setup --remove {}` removes it, with hooks and subagents."
 NOTHING = "{} has no {} that kbhub can write."
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 SPEAK = (
@@ -79,16 +87,17 @@ def setup(
             matter for a prompt or a file. Without this option, kbhub asks you.
         own_process: Give each window a server of its own, instead of one process for all (`serve --connect`).
         no_server: Install the skills alone, which tell agents to use the command; register no server.
-        remove: Undo what the same options set up.
+        remove: Undo what the same options set up or, without any, what all of them did here.
         dry_run: Show the changes without making them.
         yes: Skip the confirmation prompt.
 
     Returns:
         The exit code: 1 if something failed or no client was found, 2 if there is no terminal to ask on.
     """
+    if no_server and own_process:
+        raise UsageError("--no-server and --own-process cannot be used together: without a server there is no process.")
     machine = Machine(Path.home(), dict(os.environ))
-    tasks: list[PlannedStep] = []
-    notes: tuple[str, ...] = ()
+    tasks, notes = list[PlannedStep](), tuple[str, ...]()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
     serve = (SERVE,) if own_process else (SERVE, MODE)
     by_hand = () if no_server else pastes(client, (*how.argv, *serve), remove=remove)
@@ -113,20 +122,27 @@ def setup(
                 tasks += subagent_tasks(chosen if client else CLIENTS, machine, remove=True)
             elif subagent is None and not (yes or dry_run):
                 tasks += _offered(chosen, machine, common, lines=not agents_md)
+        if remove and not client:  # what other options wrote goes, too
+            left = [] if project or skill else skill_tasks(CLIENTS, machine, remove=True)
+            left += [] if agents_md else _lines(common, machine, remove=True)
+            tasks += [task for task in left if task.step.action != "nothing"]
         notes = notes if notes or tasks or by_hand else (NO_CLIENT,)
     elif hooks:
         tasks += hooks_tasks(chosen, machine, how.argv, remove=remove)
     if skill or no_server:
         tasks += skill_tasks(chosen, machine, remove=remove)
         notes += () if tasks else (NO_SKILL,)
+    there = {one.client for one in registrations(machine)} if no_server and not remove else set()
+    if still := " ".join(f"--client {one.name}" for one in chosen if one.name in there):
+        notes += (REGISTERED.format(still),)
     if subagent:
         tasks += subagent_tasks(chosen, machine, remove=remove)
     if agents_md:
         tasks += agents_tasks(_project(common, machine), machine, remove=remove)
-    named, subjects = bool(client), {task.step.subject for task in tasks}
-    if hooks and not remove and (named or "hooks" not in subjects):
+    subjects = {task.step.subject for task in tasks}
+    if hooks and not remove and (client or "hooks" not in subjects):
         notes += tuple(NOTHING.format(one.title, "hooks") for one in chosen if one.name not in HOOK_CLIENTS)
-    if subagent and not remove and (named or "subagent" not in subjects):
+    if subagent and not remove and (client or "subagent" not in subjects):
         notes += tuple(NOTHING.format(one.title, "subagents") for one in chosen if not one.subagent)
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
@@ -140,20 +156,30 @@ def setup(
             return Reply(hints=("Nothing was changed.",), code=1)
     steps = tuple(carry_out(task) for task in tasks)
     if not yes and any((step.action, step.state) == ("register", "done") for step in steps):
-        # Where kbhub is new, what clients keep of this project may be searched, too.
-        hub, names = Hub(hub_options(common)), ""
-        with suppress(KbhubError):
-            names = ", ".join(found(hub))
-        if names and confirmed(FOUND_QUESTION.format(names)):
-            notes += tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
+        notes += _searched(common)
     return _reply(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes))
+
+
+def _searched(common: Common) -> tuple[str, ...]:
+    """Ask, where kbhub is new, whether to search what clients keep of this project, and return the added bases."""
+    hub, names = Hub(hub_options(common)), ""
+    with suppress(KbhubError):
+        names = ", ".join(found(hub))
+    if not names or not confirmed(FOUND_QUESTION.format(names)):
+        return ()
+    return tuple(f"Added the base {base.id}: {base.path}." for base in add_found(hub).bases)
+
+
+def _lines(common: Common, machine: Machine, *, remove: bool) -> list[PlannedStep]:
+    """Plan to write the lines into this project's files, or to remove them; no steps if there is no project."""
+    with suppress(UsageError):
+        return agents_tasks(_project(common, machine), machine, remove=remove)
+    return []
 
 
 def _offered(chosen: Sequence[Client], machine: Machine, common: Common, *, lines: bool) -> list[PlannedStep]:
     """Ask whether subagents are to know of kbhub, and return the steps; none if there is nothing to do."""
-    tasks, told = subagent_tasks(chosen, machine, remove=False), list[PlannedStep]()
-    with suppress(UsageError):  # not in a project
-        told = agents_tasks(_project(common, machine), machine, remove=False) if lines else []
+    tasks, told = subagent_tasks(chosen, machine, remove=False), _lines(common, machine, remove=False) if lines else []
     what = ["a subagent"] if any(task.do for task in tasks) else []
     files = ", ".join(task.step.title for task in told if task.do)
     what += [f"some lines in this project's {files}"] if files else []

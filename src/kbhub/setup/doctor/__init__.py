@@ -266,7 +266,7 @@ def client_findings(hub: Hub) -> list[Finding]:
     """Check all registrations in the user's own files; project files are untrusted, so nothing there is started."""
     machine = Machine(hub.options.home, hub.options.env)
     registered = registrations(machine)
-    usable = [registration for registration in registered if registration.starts and registration.enabled]
+    usable = [registration for registration in registered if registration.program and registration.enabled]
     distinct = {_identity(registration): registration for registration in usable}
     faults: dict[tuple[object, ...], str] = {}
     if distinct:
@@ -300,7 +300,7 @@ def _client_finding(registration: Registration, fault: str) -> Finding:
         remedy = "Fix the file; until then, kbhub does not change it."
     elif not registration.command:
         message = f"The entry {registration.name!r} in {registration.file} has no command."
-    elif not registration.starts:
+    elif not registration.program:
         message = f"{registration.file} starts {registration.command}, which does not exist or cannot be run."
     elif not registration.enabled:
         message, level = f"It is registered in {registration.file} but disabled there.", "warning"
