@@ -15,7 +15,7 @@ from kbhub.extensions.models.llm import (
     MOST_QUERIES,
     Expansion,
     expand,
-    fenced_prompt,
+    fenced_request,
     plain_words,
 )
 from kbhub.extensions.models.server import KEPT_FILES, MOST_FILES
@@ -217,26 +217,26 @@ def test_no_text_can_change_the_form_of_a_request(text):
     Neither a question to expand, nor a passage to grade.
     """
     for fences, more in (("query",), {}), (("query", "passage"), {"query": "backup"}):
-        prompt, plain = (fenced_prompt("Judge.", {**more, fences[-1]: one}) for one in (text, "An ordinary text."))
-        mark, other = (one.user.partition(">")[0].partition(" ")[2] for one in (prompt, plain))
+        made, plain = (fenced_request("Judge.", {**more, fences[-1]: one}, 1) for one in (text, "An ordinary text."))
+        mark, other = (one.prompt.partition(">")[0].partition(" ")[2] for one in (made, plain))
 
-        assert prompt.system.replace(mark, "") == plain.system.replace(other, "")
-        assert prompt.user.startswith(f"<query {mark}>\n")
-        assert prompt.user.endswith(f"\n</{fences[-1]} {mark}>")
-        assert prompt.user.count(mark) == 2 * len(fences)
-        assert [token for token in TOKENS if token in prompt.user] == []
+        assert made.system.replace(mark, "") == plain.system.replace(other, "")
+        assert made.prompt.startswith(f"<query {mark}>\n")
+        assert made.prompt.endswith(f"\n</{fences[-1]} {mark}>")
+        assert made.prompt.count(mark) == 2 * len(fences)
+        assert [token for token in TOKENS if token in made.prompt] == []
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3))
 def test_no_text_contains_the_mark_of_its_own_fence(texts):
     labelled = {f"text{number}": text for number, text in enumerate(texts)}
-    prompt = fenced_prompt("Judge.", labelled)
-    mark = prompt.user.partition(">")[0].partition(" ")[2]
+    made = fenced_request("Judge.", labelled, 1)
+    mark = made.prompt.partition(">")[0].partition(" ")[2]
 
-    assert prompt == fenced_prompt("Judge.", dict(labelled))
+    assert made == fenced_request("Judge.", dict(labelled), 1)
     assert not any(mark in text for text in texts)
-    assert prompt.user.count(mark) == 2 * len(texts)
-    assert prompt.user.endswith(f"</text{len(texts) - 1} {mark}>")
+    assert made.prompt.count(mark) == 2 * len(texts)
+    assert made.prompt.endswith(f"</text{len(texts) - 1} {mark}>")
 
 
 @given(st.text() | st.text('-":aé ＂－：﹣', max_size=12))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conftest import synced
 from kbhub.errors import ModelUnavailable
 from kbhub.extensions.models import llm
-from kbhub.extensions.models.llm import NONSENSE_ALLOWED, Grades, blended, grade, rerank, search_reranked
+from kbhub.extensions.models.llm import NONSENSE_ALLOWED, blended, grade, rerank, search_reranked
 from kbhub.extensions.models.server import Ollama, StoredAnswers
 from kbhub.types import Query
 from kbhub.workspace.settings import RerankSettings
@@ -45,16 +45,14 @@ def test_each_passage_is_graded_by_itself(ollama, tmp_path):
     """One request each, of a form that allows four grades, thinking off."""
     grades_by(ollama, lambda content: 3 if "good" in content else 0)
 
-    found = graded(ollama, tmp_path, ["bad one", "good one"])
-
-    assert (found.grades, found.fault) == ({0: 0, 1: 3}, None)
+    assert graded(ollama, tmp_path, ["bad one", "good one"]) == ({0: 0, 1: 3}, None)
     body, _ = ollama.asked("/api/chat")
     assert body["think"] is False
     assert body["format"]["properties"]["grade"]["enum"] == [0, 1, 2, 3]
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
 
     ollama.models.clear()
-    assert graded(ollama, tmp_path, ["good one", "bad one"]).grades == {0: 3, 1: 0}
+    assert graded(ollama, tmp_path, ["good one", "bad one"]) == ({0: 3, 1: 0}, None)
     assert len(ollama.requests) == 2, "grades are kept"
 
 
@@ -68,31 +66,31 @@ def test_grades_that_are_there_at_the_deadline_count(ollama, tmp_path):
 
     ollama.say = slow
     started = time.monotonic()
-    found = graded(ollama, tmp_path, [*(f"passage {n}" for n in range(30)), "known"], RerankSettings(seconds=0.6))
+    grades, fault = graded(
+        ollama, tmp_path, [*(f"passage {n}" for n in range(30)), "known"], RerankSettings(seconds=0.6)
+    )
 
     assert time.monotonic() - started < 5
-    assert 0 < len(found.grades) < 10
-    assert found.grades[30] == 3, "what is known costs no time"
-    assert "took longer than 0.6 s" in str(found.fault)
-    assert "Raise `rerank.seconds`" in str(found.fault)
+    assert 0 < len(grades) < 10
+    assert grades[30] == 3, "what is known costs no time"
+    assert "took longer than 0.6 s" in str(fault)
+    assert "Raise `rerank.seconds`" in str(fault)
 
 
 def test_a_note_says_what_was_not_graded(hub, monkeypatch):
     plain, fault = hub.search(Query(text="backup", mode="keyword", limit=12)), ModelUnavailable("late", "Late.")
     for grades, note in (({}, "Not reranked: Late."), ({0: 1}, "Reranked by the grades of 1 of 12 passages: Late.")):
-        found = Grades(grades, fault)
-        monkeypatch.setattr(llm, "grade", lambda *_, found=found: found)
+        monkeypatch.setattr(llm, "grade", lambda *_, found=(grades, fault): found)
         assert rerank(hub, Query(text="backup"), plain, SETTINGS).notes == (*plain.notes, note)
 
 
 def test_nonsense_about_one_passage_leaves_the_others(ollama, tmp_path):
     """A grade that is none is no grade; a model that gives none again and again is asked no more."""
     grades_by(ollama, lambda content: "7" if "odd" in content else "1")
-    assert graded(ollama, tmp_path, ["odd", "even"]).grades == {1: 1}
+    assert graded(ollama, tmp_path, ["odd", "even"])[0] == {1: 1}
 
     before = len(ollama.requests)
-    found = graded(ollama, tmp_path, [f"odd {n}" for n in range(20)])
-    assert found.grades == {}
+    assert graded(ollama, tmp_path, [f"odd {n}" for n in range(20)])[0] == {}
     assert len(ollama.requests) - before == NONSENSE_ALLOWED + 1
 
 

@@ -67,9 +67,9 @@ def test_models_have_their_formats():
         ("snowflake-arctic-embed:22m", "Represent this sentence", ""),
         *((name, "", "") for name in ("bge-m3", "all-minilm", "text-embedding-3-small")),
     ):
-        found = format_of(model)
-        assert found.query.startswith(query)
-        assert (bool(found.query), found.document) == (bool(query), document)
+        before_query, before_document = format_of(model)
+        assert before_query.startswith(query)
+        assert (bool(before_query), before_document) == (bool(query), document)
     assert all(format_of(f"{name}x") == wanted for name, wanted in FORMATS.items())
 
 

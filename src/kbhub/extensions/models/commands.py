@@ -83,21 +83,21 @@ def rerank(
             why = large if error.errno == errno.EFBIG else error.strerror
             raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
         passages.append(excerpt(text, terms, PASSAGE_CHARACTERS)[0])
-    found = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
-    if not found.grades and found.fault:
-        raise found.fault
-    order = sorted(range(len(files)), key=lambda number: -found.grades.get(number, -1))  # a stable sort
+    grades, fault = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
+    if not grades and fault:
+        raise fault
+    order = sorted(range(len(files)), key=lambda number: -grades.get(number, -1))  # a stable sort
     result = RerankResult(
         query=query,
         model=wanted.model,
-        files=tuple(GradedFile(file=_name(files[number]), grade=found.grades.get(number)) for number in order),
-        note=str(found.fault) if found.fault else None,
+        files=tuple(GradedFile(file=_name(files[number]), grade=grades.get(number)) for number in order),
+        note=str(fault) if fault else None,
     )
-    grades = (("-" if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
-    note = f"{len(found.grades)} of {len(files)} files graded: {result.note}"
+    rows = (("-" if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
+    note = f"{len(grades)} of {len(files)} files graded: {result.note}"
     return Reply(
         result,
-        lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in grades)),
+        lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in rows)),
         notes=(note,) if result.note else (),
     )
 

@@ -14,10 +14,9 @@ import httpx
 import numpy as np
 from pydantic import ValidationError
 
-from kbhub.errors import EmbedderError, ModelUnavailable
+from kbhub.errors import EmbedderError, ModelFault, ModelUnavailable
 from kbhub.extensions.models import server
 from kbhub.frozen import Model
-from kbhub.values import struct
 from kbhub.workspace.settings import EmbedderSettings
 
 if TYPE_CHECKING:
@@ -79,24 +78,19 @@ class OpenAIEndpoint:
 
     def _refused(self, response: httpx.Response) -> ModelUnavailable:
         status, said = response.status_code, server.shown(response.text)
+        kind: ModelFault = "refused"
+        fault = f"reports an error ({status}: {said})."
         if response.has_redirect_location:
-            return ModelUnavailable(
-                "refused", f"{self._where} redirects elsewhere. Set `embedder.url` to that address."
-            )
-        if status in _KEY:
-            return ModelUnavailable(
-                "refused", f"{self._where} rejected the API key. Check the variable that `embedder.keyVariable` names."
-            )
-        if status == httpx.codes.NOT_FOUND:
-            return ModelUnavailable(
-                "missing",
-                f"{self._where} has no model {self._model!r}, or no embeddings ({said}). Name a model it has.",
-            )
-        if status in _BUSY:
-            return ModelUnavailable("busy", f"{self._where} is busy ({status}: {said}). Try again.")
-        if server.is_too_long(said):
+            fault = "redirects elsewhere. Set `embedder.url` to that address."
+        elif status in _KEY:
+            fault = "rejected the API key. Check the variable that `embedder.keyVariable` names."
+        elif status == httpx.codes.NOT_FOUND:
+            kind, fault = "missing", f"has no model {self._model!r}, or no embeddings ({said}). Name a model it has."
+        elif status in _BUSY:
+            kind, fault = "busy", f"is busy ({status}: {said}). Try again."
+        elif server.is_too_long(said):
             return ModelUnavailable("too long", f"A text is too long for {self._model!r} ({said}).")
-        return ModelUnavailable("refused", f"{self._where} reports an error ({status}: {said}).")
+        return ModelUnavailable(kind, f"{self._where} {fault}")
 
     def _nonsense(self) -> ModelUnavailable:
         return ModelUnavailable(
@@ -130,35 +124,27 @@ FAILED_SECONDS = 10.0
 """Seconds that searches do not contact a server that has failed."""
 
 
-@struct
-class PromptFormat:
-    """The prefixes of a model."""
-
-    query: str = ""
-    document: str = ""
-
-
 FORMATS = {
-    "embeddinggemma": PromptFormat("task: search result | query: ", "title: none | text: "),
-    "nomic-embed-text": PromptFormat("search_query: ", "search_document: "),
-    "qwen3-embedding": PromptFormat(_INSTRUCT),
-    "mxbai-embed": PromptFormat(_REPRESENT),
-    "snowflake-arctic-embed2": PromptFormat("query: "),
-    "snowflake-arctic-embed-l-v2": PromptFormat("query: "),
-    "snowflake-arctic-embed-m-v2": PromptFormat("query: "),
-    "snowflake-arctic-embed": PromptFormat(_REPRESENT),
-    "bge-m3": PromptFormat(),
-    "bge-": PromptFormat(_REPRESENT),
-    "multilingual-e5": PromptFormat("query: ", "passage: "),
-    "e5-": PromptFormat("query: ", "passage: "),
+    "embeddinggemma": ("task: search result | query: ", "title: none | text: "),
+    "nomic-embed-text": ("search_query: ", "search_document: "),
+    "qwen3-embedding": (_INSTRUCT, ""),
+    "mxbai-embed": (_REPRESENT, ""),
+    "snowflake-arctic-embed2": ("query: ", ""),
+    "snowflake-arctic-embed-l-v2": ("query: ", ""),
+    "snowflake-arctic-embed-m-v2": ("query: ", ""),
+    "snowflake-arctic-embed": (_REPRESENT, ""),
+    "bge-m3": ("", ""),
+    "bge-": (_REPRESENT, ""),
+    "multilingual-e5": ("query: ", "passage: "),
+    "e5-": ("query: ", "passage: "),
 }
-"""Prefix of a model's name → its format, from its model card; the first match applies."""
+"""Beginning of a model's name → what queries and documents begin with, from its model card; the first match applies."""
 
 
-def format_of(model: str) -> PromptFormat:
+def format_of(model: str) -> tuple[str, str]:
     """Return the prefixes of a model such as `hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0`; none if it is unknown."""
     name = model.rpartition("/")[2].partition(":")[0].casefold().removeprefix("text-embedding-")
-    return next((prompt for prefix, prompt in FORMATS.items() if name.startswith(prefix)), PromptFormat())
+    return next((prefixes for begin, prefixes in FORMATS.items() if name.startswith(begin)), ("", ""))
 
 
 class RemoteEmbedder:
@@ -173,10 +159,11 @@ class RemoteEmbedder:
         vectors: Callable[[Sequence[str], server.Deadline], list[list[float]]],
         version: Callable[[server.Deadline], str],
         name: str,
-        formats: PromptFormat,
+        prefixes: tuple[str, str],
     ) -> None:
         self.name = name
-        self._vectors_of, self._version, self._formats = vectors, version, formats
+        self._vectors_of, self._version = vectors, version
+        self._before_query, self._before_document = prefixes
         self._pause, self._clock = time.sleep, time.monotonic
         self._identifying = threading.Lock()
         self._fingerprint: str | None = None
@@ -199,22 +186,22 @@ class RemoteEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text of a document; see `Embedder.embed`."""
-        return self._vectors(self._formats.document, texts, self._rows_patiently)
+        return self._vectors(self._before_document, texts, self._rows_patiently)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query; see `Embedder.embed_query`."""
         deadline = server.Deadline(QUERY_SECONDS)
         with self._faults(waiting=True):
             self._identified(deadline)
-        row: NDArray[np.float32] = self._vectors(
-            self._formats.query, [text], lambda batch: self._rows(batch, deadline)
-        )[0]
+        row: NDArray[np.float32] = self._vectors(self._before_query, [text], lambda batch: self._rows(batch, deadline))[
+            0
+        ]
         return row
 
     def _identified(self, deadline: server.Deadline) -> str:
         with self._identifying:
             if self._fingerprint is None:
-                prefixes = hashlib.sha256(f"{self._formats.query}\0{self._formats.document}".encode()).hexdigest()
+                prefixes = hashlib.sha256(f"{self._before_query}\0{self._before_document}".encode()).hexdigest()
                 self._fingerprint = f"{self.name}@{self._version(deadline)}/{prefixes[:FORMAT_DIGITS]}"
             return self._fingerprint
 

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from kbhub.answers.answer import WritingRequest
 from kbhub.documents.shown_text import without_thinking
 from kbhub.errors import ModelUnavailable
-from kbhub.values import struct
 from kbhub.workspace.files import ANSWERS, private_directory, read_regular, write_atomically
 from kbhub.workspace.settings import cut
 
@@ -128,14 +128,6 @@ class Deadline:
         )
 
 
-@struct
-class Prompt:
-    """Instructions for a model, and the material to work on."""
-
-    system: str
-    user: str
-
-
 LOAD_SECONDS = 120.0
 """Read timeout: loading a model of some gigabytes from a slow disk takes a minute. Callers wait less, but the
 connection stays open, as Ollama stops loading when it closes."""
@@ -209,16 +201,15 @@ class Ollama:
     def generate(
         self,
         model: str,
-        prompt: Prompt,
+        request: WritingRequest,
         deadline: Deadline,
         *,
-        most_tokens: int,
         on_text: Callable[[str], object] | None = None,
         schema: dict[str, Any] | None = None,
     ) -> str:
         """Return a model's answer, which is not empty; its thinking only goes to `on_text`, piece by piece."""
-        options = {**OPTIONS, "num_predict": most_tokens}
-        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
+        options = {**OPTIONS, "num_predict": request.max_tokens}
+        messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
 
         def chat(client: Any) -> str:
             parts: list[str] = []
@@ -237,11 +228,9 @@ class Ollama:
             return text
         raise self._nonsense(model)
 
-    def generate_as(
-        self, shape: type[Shape], model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int
-    ) -> Shape:
+    def generate_as(self, shape: type[Shape], model: str, request: WritingRequest, deadline: Deadline) -> Shape:
         """Return a model's answer in a shape, whose schema the server is given, and prompts should describe."""
-        text = self.generate(model, prompt, deadline, most_tokens=most_tokens, schema=shape.model_json_schema())
+        text = self.generate(model, request, deadline, schema=shape.model_json_schema())
         try:
             return shape.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
         except ValidationError:
