@@ -15,7 +15,7 @@ from kbhub.editing import audit_documents, findings
 from kbhub.editing.audit_links import links
 from kbhub.editing.findings import AuditFinding, AuditReport, AuditRun, Change, Check, CheckCount, Fixed, Material
 from kbhub.editing.paths import Location, change_document, find_document, sync_changed, why_not_writable
-from kbhub.editing.renames import Rewritten, not_updated, relink
+from kbhub.editing.renames import LinkChange, not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.lists import short_docids
 from kbhub.sync.freshness import passed_over
@@ -174,7 +174,7 @@ def _fixed_text(
     """Return the fixed text, the changes, and the lines of links that could not be fixed."""
     fixes = [(finding, finding.fix) for finding in found if finding.fix]
     targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what in ("link", "related")}
-    links: list[Rewritten] = []
+    links: list[LinkChange] = []
     missed: list[int | None] = []
     if targets:
         text, (links, missed) = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))

@@ -75,7 +75,7 @@ def write_document(
     _check(ref, edit, based_on)
     if mode == "create":
         place = paths.new_place(hub, ref)
-        data, change = _new_document(hub, place, edit, client)
+        change = _new_document(hub, place, edit, client)
         before: str | None = None
         action: Action = "created"
         with (
@@ -90,29 +90,26 @@ def write_document(
                 if other := paths.twin(names, place.name):
                     raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
                 folder.sweep()
-                folder.create(place.name, data)
+                folder.create(place.name, change.text.encoded())
             except BaseException:
                 folder.unmake()
                 raise
-        after = edits.text_of(place.ref, data)
     else:
         place = paths.find_document(hub, ref)
         if is_converted(kind := kind_of(place.base, place.path)):
             raise WriteRefused(place.ref, f"{name_of(kind)} cannot be written as text; write another document")
         paths.check_writable(hub, place.base, place.ref)
 
-        def changed(old: Text) -> tuple[Text, tuple[Text, TextChange | None]]:
-            new, change = _changed(hub, place, old, edit, client)
-            _check_size(hub, place, new.encoded())
-            return new, (new, change)
+        def changed(old: Text) -> tuple[Text, TextChange]:
+            change = _changed(hub, place, old, edit, client)
+            return change.text, change
 
-        before, (after, change) = paths.change_document(hub, place, changed, based_on)
+        before, change = paths.change_document(hub, place, changed, based_on)
         action = "appended" if mode == "append" else "updated"
-        if before == paths.hash_of(after.encoded()):
+        if before == paths.hash_of(change.text.encoded()):
             action = "unchanged"
-    warnings = () if action == "unchanged" else paths.followed(hub, place, action, after)
-    answer = _answer(hub, place, after, change, action=action, before=before)
-    return answer.model_copy(update={"warnings": (*warnings, *answer.warnings)})
+    followed = () if action == "unchanged" else paths.followed(hub, place, action, change.text)
+    return _answer(hub, place, change, followed, action, before)
 
 
 def _check(ref: str, edit: _Edit, based_on: str | None) -> None:
@@ -137,7 +134,7 @@ def _check(ref: str, edit: _Edit, based_on: str | None) -> None:
         edits.check_value(ref, key, value)
 
 
-def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) -> tuple[bytes, TextChange | None]:
+def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) -> TextChange:
     """Build a new document: the given text, under default front matter unless it has its own."""
     assert edit.text is not None
     lines = edits.lines_of(edit.text.lstrip("\ufeff"))
@@ -161,9 +158,7 @@ def _new_document(hub: Hub, place: Location, edit: _Edit, client: str | None) ->
             text, start = Text((*head, *blank, *text.lines)), len(head) + len(blank)
             if text.front.problem:
                 raise WriteRefused(place.ref, "its front matter could not be read back; use plain keys and values")
-    data = text.encoded()
-    _check_size(hub, place, data)
-    return data, TextChange(text, start, len(text.lines))
+    return _of_size(hub, place, TextChange(text, start, len(text.lines)))
 
 
 def _ruled(
@@ -175,7 +170,7 @@ def _ruled(
     return next((values for values in asked if values is not None), None)
 
 
-def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | None) -> tuple[Text, TextChange | None]:
+def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | None) -> TextChange:
     """Return the edited text: the body is changed first, then the front matter."""
     is_page = is_markdown(place.name)
     if not is_page and (edit.front_matter or edit.section is not None):
@@ -191,33 +186,30 @@ def _changed(hub: Hub, place: Location, text: Text, edit: _Edit, client: str | N
     elif new is not None:
         change = append(ref, text, new, edit.section)
     else:
-        change = None
-    written = change.text if change else text
-    asked = {**edit.front_matter, **(_ruled(hub, place, text, written, edit, client) or {})}
-    if change is None:
-        return edits.with_values(ref, text, asked), None
-    if not asked:
-        return change.text, change
-    after = edits.with_values(ref, change.text, asked)
-    moved = len(after.lines) - len(change.text.lines)
-    return after, TextChange(after, change.start + moved, change.end + moved, change.lost)
+        change = TextChange(text, 0, 0)
+    if asked := {**edit.front_matter, **(_ruled(hub, place, text, change.text, edit, client) or {})}:
+        after = edits.with_values(ref, change.text, asked)
+        moved = len(after.lines) - len(change.text.lines)
+        change = TextChange(after, change.start + moved, change.end + moved, change.lost)
+    return _of_size(hub, place, change)
 
 
-def _check_size(hub: Hub, place: Location, data: bytes) -> None:
-    limit = hub.config().settings.limits.file_bytes
-    if len(data) > limit:
-        raise WriteRefused(place.ref, f"with this text {too_large(len(data), limit)}; write several documents")
+def _of_size(hub: Hub, place: Location, change: TextChange) -> TextChange:
+    """Return a change; raise `WriteRefused` if it makes a document too large to be read."""
+    size, limit = len(change.text.encoded()), hub.config().settings.limits.file_bytes
+    if size > limit:
+        raise WriteRefused(place.ref, f"with this text {too_large(size, limit)}; write several documents")
+    return change
 
 
 def _answer(
-    hub: Hub, place: Location, text: Text, change: TextChange | None, *, action: Action, before: str | None
+    hub: Hub, place: Location, change: TextChange, followed: Sequence[str], action: Action, before: str | None
 ) -> Written:
     indexed = paths.sync_changed(hub, place.base, place.path)
-    data = text.encoded()
+    data = change.text.encoded()
     document = markdown.parse_document(place.path, data, inline=place.base.inline_tags)
-    lost: Sequence[str] = change.lost if change else ()
-    losses = [f"The replaced text contained: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
-    shown = change is not None and change.end > change.start and action != "unchanged"
+    losses = [f"The replaced text contained: {', '.join(f'`{name}`' for name in change.lost)}."] if change.lost else []
+    shown = change.end > change.start and action != "unchanged"
     return Written(
         ref=place.ref,
         docid=paths.docid_of(hub, place.base, place.path),
@@ -226,10 +218,10 @@ def _answer(
         action=action,
         hash=short_hash(paths.hash_of(data)),
         before=short_hash(before) if before else None,
-        start_line=change.start + 1 if change and shown else None,
-        end_line=change.end if change and shown else None,
+        start_line=change.start + 1 if shown else None,
+        end_line=change.end if shown else None,
         indexed=indexed,
-        warnings=(*losses, *warnings_about(hub, place.base, document)),
+        warnings=(*followed, *losses, *warnings_about(hub, place.base, document)),
     )
 
 

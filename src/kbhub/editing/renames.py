@@ -55,17 +55,16 @@ _Links = list[tuple["LinkKind", str, str, "int | None"]]
 """(kind, fragment, target, line) of links; the line of entries of `related` is None."""
 
 
-@struct
-class Rewritten:
-    """A link whose destination was replaced."""
+class LinkChange(Model):
+    """A link that the new path breaks, and how it is to be written."""
 
-    line: int | None
-    """From 1; None for an entry of `related`."""
-    before: str
-    after: str
+    ref: str = Field(description="Document that holds it.")
+    line: int | None = Field(None, description="Its line, from 1; null for an entry of `related`.")
+    before: str = Field(description="Its destination as it is written.")
+    after: str = Field(description="The destination that leads to the same document.")
 
 
-def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rewritten], list[int | None]]]:
+def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[LinkChange], list[int | None]]]:
     """Rewrite the links of a document, whose suffix tells its format, by a function that returns a link's new target.
 
     Returns the text, the links that were replaced, and the lines of those that should have been (None for an entry of
@@ -73,7 +72,7 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rew
     """
     before = _links_in(ref, text)
     targets = [rewrite(target, kind) for kind, _, target, _ in before]
-    replaced: list[Rewritten] = []
+    replaced: list[LinkChange] = []
     new = text
     if is_markdown(ref):
         bare, lines, start = text.bare, list(text.lines), text.front.end
@@ -81,7 +80,7 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, tuple[list[Rew
         hidden = {line for first, last in (*blocks.fences, *blocks.raw) for line in range(first - 1, last)}
         for index in range(start, len(lines)):
             if index not in hidden and ("](" in lines[index] or "[[" in lines[index] or "]:" in lines[index]):
-                changed = _relinked_line(bare[index], index + 1, rewrite, replaced)
+                changed = _relinked_line(ref, bare[index], index + 1, rewrite, replaced)
                 lines[index] = changed + lines[index][len(bare[index]) :]
         new = _relinked_related(ref, text.replaced(0, len(lines), lines), rewrite, replaced)
     after = _links_in(ref, new) if replaced else before
@@ -130,7 +129,7 @@ def as_destination(path: str) -> str:
     return path.translate(_ENCODED)
 
 
-def _relinked_line(line: str, number: int, rewrite: Rewrite, replaced: list[Rewritten]) -> str:
+def _relinked_line(ref: str, line: str, number: int, rewrite: Rewrite, replaced: list[LinkChange]) -> str:
     masked = _CODE.sub(lambda match: "x" * len(match[0]), line)
     edits: list[tuple[int, int, str]] = []
     forms: tuple[tuple[re.Pattern[str], LinkKind], ...] = ((_INLINE, "markdown"), (_DEFINITION, "reference"))
@@ -147,7 +146,7 @@ def _relinked_line(line: str, number: int, rewrite: Rewrite, replaced: list[Rewr
             at = match.start(2) + match[2].index(name)
             edits.append((at, at + len(name), new_name if plain else new_name.translate(_ENCODED_NAME)))
     for first, last, new in sorted(edits, reverse=True):
-        replaced.append(Rewritten(number, line[first:last], new))
+        replaced.append(LinkChange(ref=ref, line=number, before=line[first:last], after=new))
         line = line[:first] + new + line[last:]
     return line
 
@@ -167,7 +166,7 @@ def _new_destination(destination: str, kind: LinkKind, rewrite: Rewrite) -> str 
     return f"<{new}>" if angled else new
 
 
-def _relinked_related(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten]) -> Text:
+def _relinked_related(ref: str, text: Text, rewrite: Rewrite, replaced: list[LinkChange]) -> Text:
     front = text.front
     key = next((key for key in front.values if key.strip().casefold() == RELATED), None)
     if key is None:
@@ -182,20 +181,11 @@ def _relinked_related(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rew
         # Nothing can be encoded here: skip what would be read as a heading or a label.
         new.append(after if after == entry or plain_entry(after) == target else entry)
         if new[-1] != entry:
-            replaced.append(Rewritten(None, entry, new[-1]))
+            replaced.append(LinkChange(ref=ref, before=entry, after=new[-1]))
     if new == entries:
         return text
     changes = {old: after for old, after in zip(entries, new, strict=True) if isinstance(old, str)}
     return with_texts(ref, text, key, changes)
-
-
-class LinkChange(Model):
-    """A link that the new path breaks, and how it is to be written."""
-
-    ref: str = Field(description="Document that holds it.")
-    line: int | None = Field(None, description="Its line, from 1; null for an entry of `related`.")
-    before: str = Field(description="Its destination as it is written.")
-    after: str = Field(description="The destination that leads to the same document.")
 
 
 class Renamed(Model):
@@ -401,7 +391,7 @@ def _update_links(
     except KbhubError as error:
         problems.append(Problem(subject=ref, message=str(error)))
         return
-    changes += [LinkChange(ref=ref, line=link.line, before=link.before, after=link.after) for link in replaced]
+    changes += replaced
     if missed:
         problems.append(Problem(subject=ref, message=not_updated(missed)))
 
