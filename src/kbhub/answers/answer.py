@@ -77,7 +77,7 @@ class AskOptions(Model):
         None,
         ge=LEAST_BUDGET,
         le=MOST_BUDGET,
-        description=("Return the best passages that fit in this many tokens, instead of an answer."),
+        description="Return the best passages that fit in this many tokens, instead of an answer.",
     )
     written_by: Writer | None = Field(
         None,
@@ -111,7 +111,7 @@ class Source(Model):
     headings: tuple[str, ...] = Field((), description="Headings above the part, outermost first.")
     start_line: int = Field(description="First line, from 1.")
     end_line: int = Field(description="Last line.")
-    score: float | None = Field(description=("Score in the search; null for a neighbour that the search did not find."))
+    score: float | None = Field(description="Score in the search; null for a neighbour that the search did not find.")
     tier: Tier = Field(description="`direct`, `summarized`, `related`, or `nearest` where nothing covers the question.")
     reason: str = Field(description="Why it is included.")
     outdated: str | None = Field(
@@ -163,14 +163,12 @@ class Answer(Model):
         "they do not answer; `not_covered`: nothing here is near enough."
     )
     text: str = Field(
-        description=("The answer, in Markdown; `[n]` cites reference n for the text before it. Empty for `passages`.")
+        description="The answer, in Markdown; `[n]` cites reference n for the text before it. Empty for `passages`."
     )
     written_by: Writer = Field(description="Who wrote it.")
     model: str | None = Field(None, description="The model that wrote it, by its own name.")
     why: tuple[str, ...] = Field((), description="Why this writer, as sentences.")
-    verdict: Verdict | None = Field(
-        None, description=("Whether the bases cover the question, as judged by the search.")
-    )
+    verdict: Verdict | None = Field(None, description="Whether the bases cover the question, as judged by the search.")
     references: tuple[Reference, ...] = Field((), description="What was found, best first.")
     passages: tuple[Passage, ...] = Field(
         (),
@@ -181,7 +179,7 @@ class Answer(Model):
     unmatched: tuple[str, ...] = Field((), description="Words of the question that no document contains.")
     removed: int = Field(0, description="Number of removed citations whose source does not exist.")
     dropped: tuple[str, ...] = Field(
-        (), description=("Sentences of the model that were removed because they cited nothing.")
+        (), description="Sentences of the model that were removed because they cited nothing."
     )
     tokens: int = Field(0, description="Estimated tokens of `text` and `passages`.")
     searched: tuple[str, ...] = Field((), description="Bases that were searched.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,80 +38,64 @@ NO_PLURALS = frozenset(
 
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
     """Return warnings about a document's current content, whose links and tags are compared with the indexes."""
-    warnings, git = list(document.problems), hub.discovery().workspace.git_root
+    warnings, git, bases = list(document.problems), hub.discovery().workspace.git_root, hub.discovery().bases
     if base.id == PROJECT_ID and git is not None:
         sources = Sources(git)
         faults = ((entry, sources.fault(entry)) for entry in entries(document.front_matter.get("refs")))
         warnings += [f"`refs` names {entry!r}, but {fault.reason}." for entry, fault in faults if fault]
-    try:
-        known = _Known(hub, base, document.path)
-    except IndexUnavailable:
-        return tuple(warnings[:MAX_WARNINGS])
-    warnings += [*known.broken_links(document), *known.similar_tags(document), *known.similar_titles(document)]
+    tables: dict[str, PathTable] = {}
+    titles: dict[str, list[str]] = {}
+    tags: Counter[str] = Counter()
+    for other in bases:
+        with suppress(IndexUnavailable), hub.index(other).snapshot() as index:
+            names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
+            tags += tag_counts_without(index, without=document.path if other.id == base.id else "")
+            site = site_settings(other)
+            tables[other.id] = PathTable(paths, names, slugs, site.roots if site else ())
+            for path, name in names:
+                if other.id != base.id or path != document.path:
+                    titles.setdefault(name, []).append(ref_of(other, path, bases))
+
+    def exists(target: str, kind: LinkKind) -> bool:
+        name, mark, path = target.partition("@")
+        other = next((one for one in bases if mark and name in (one.id, *one.names)), None)
+        if other is not None:
+            return other.id not in tables or tables[other.id].resolve("", path, "related") is not None
+        if base.id not in tables or tables[base.id].resolve(document.path, target, kind):
+            return True
+        roots = [base.path, *([git] if git and base.id == PROJECT_ID else [])]
+        link = WrittenLink(document.path, target, "", "", None, kind)
+        return any(exists_below(root, place) for place in places_on_disk(base, link, git) for root in roots)
+
+    for link in document.links:
+        if not exists(link.target, link.kind):
+            warnings.append(f"Line {link.line}: the link to {link.target!r} is broken.")
+    for entry in entries(related_in(document.front_matter)):
+        if not exists(entry.removeprefix("[[").removesuffix("]]"), "related"):
+            warnings.append(f"`related` names {entry!r}, which is not a document.")
+    warnings += [*_similar_tags(tags, document), *_similar_titles(titles, document)]
     more = len(warnings) - MAX_WARNINGS
     return (*warnings[:MAX_WARNINGS], *([f"And {more} more warnings."] if more > 0 else []))
 
 
-class _Known:
-    """The indexed documents, tags and titles that a document is compared with."""
+def _similar_tags(tags: Counter[str], document: Document) -> Iterator[str]:
+    """Yield a warning for each new tag that differs from a known one only by case or plural."""
+    known = by_form(tags)
+    for tag in document.tags:
+        others = [other for other in known.get(tag_form(tag), ()) if other != tag]
+        if others and tag not in tags:
+            other = max(others, key=lambda other: (tags[other], other))
+            yield f"The tag {tag!r} is new, but {other!r} already exists (documents: {tags[other]})."
 
-    def __init__(self, hub: Hub, base: Base, path: str) -> None:
-        self.base = base
-        self.bases = hub.discovery().bases
-        self.git = hub.discovery().workspace.git_root
-        self.targets: dict[str, PathTable] = {}
-        self.titles: dict[str, list[str]] = {}
-        self.tags: Counter[str] = Counter()
-        for other in self.bases:
-            with suppress(IndexUnavailable), hub.index(other).snapshot() as index:
-                names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
-                self.tags += tag_counts_without(index, without=path if other.id == base.id else "")
-                site = site_settings(other)
-                self.targets[other.id] = PathTable(paths, names, slugs, site.roots if site else ())
-                for other_path, name in names:
-                    if other.id != base.id or other_path != path:
-                        self.titles.setdefault(name, []).append(ref_of(other, other_path, self.bases))
 
-    def broken_links(self, document: Document) -> Iterator[str]:
-        """Yield a warning for each link or `related` entry whose target does not exist."""
-        for link in document.links:
-            if not self._exists(document.path, link.target, link.kind):
-                yield f"Line {link.line}: the link to {link.target!r} is broken."
-        for entry in entries(related_in(document.front_matter)):
-            target = entry.removeprefix("[[").removesuffix("]]")
-            if not self._exists(document.path, target, "related"):
-                yield f"`related` names {entry!r}, which is not a document."
-
-    def similar_tags(self, document: Document) -> Iterator[str]:
-        """Yield a warning for each new tag that differs from a known one only by case or plural."""
-        known = by_form(self.tags)
-        for tag in document.tags:
-            others = [other for other in known.get(tag_form(tag), ()) if other != tag]
-            if others and tag not in self.tags:
-                other = max(others, key=lambda other: (self.tags[other], other))
-                yield f"The tag {tag!r} is new, but {other!r} already exists (documents: {self.tags[other]})."
-
-    def similar_titles(self, document: Document) -> Iterator[str]:
-        """Yield a warning if another document has nearly the same title."""
-        words = _words(document.title)
-        for title, refs in self.titles.items():
-            others = _words(title)
-            if words and len(words & others) >= ALIKE * len(words | others):
-                yield (f"{refs[0]} has almost the same title, {title!r}; one document is easier to maintain than two.")
-                return
-
-    def _exists(self, source: str, target: str, kind: LinkKind) -> bool:
-        name, mark, path = target.partition("@")
-        other = next((base for base in self.bases if mark and name in (base.id, *base.names)), None)
-        if other is not None:
-            targets = self.targets.get(other.id)
-            return targets is None or targets.resolve("", path, "related") is not None
-        targets = self.targets.get(self.base.id)
-        if targets is None or targets.resolve(source, target, kind):
-            return True
-        roots = [self.base.path, *([self.git] if self.git and self.base.id == PROJECT_ID else [])]
-        link = WrittenLink(source, target, "", "", None, kind)
-        return any(exists_below(root, place) for place in places_on_disk(self.base, link, self.git) for root in roots)
+def _similar_titles(titles: Mapping[str, Sequence[str]], document: Document) -> Iterator[str]:
+    """Yield a warning if another document has nearly the same title."""
+    words = _words(document.title)
+    for title, refs in titles.items():
+        others = _words(title)
+        if words and len(words & others) >= ALIKE * len(words | others):
+            yield f"{refs[0]} has almost the same title, {title!r}; one document is easier to maintain than two."
+            return
 
 
 def by_form(tags: Iterable[str]) -> dict[str, list[str]]:

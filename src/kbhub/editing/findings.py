@@ -83,9 +83,7 @@ class AuditFinding(Model):
     docid: str = Field("", description="Its short id; empty for a file that is not in the index.")
     base: str = Field(description="Id of its base.")
     path: str = Field(description="Path in the base.")
-    line: int | None = Field(
-        None, description=("Line of the document, from 1; null if it is about the whole document.")
-    )
+    line: int | None = Field(None, description="Line of the document, from 1; null if it is about the whole document.")
     message: str = Field(description="What is wrong.")
     remedy: str = Field(description="What to do.")
     others: tuple[str, ...] = Field((), description="Refs of other documents that it is about.")

@@ -82,7 +82,7 @@ class Gaps(Model):
     open: int = Field(0, description="Number of open gaps.")
     logged: bool = Field(description="Whether queries are logged.")
     unanswered: tuple[Unanswered, ...] = Field(
-        (), description=("Questions that are not gaps yet, most frequent first, then latest.")
+        (), description="Questions that are not gaps yet, most frequent first, then latest."
     )
     rule: str = Field("", description="What makes a question a gap.")
 
@@ -90,9 +90,7 @@ class Gaps(Model):
 class Maintained(Model):
     """What maintenance did with the log of a project."""
 
-    ran: bool = Field(
-        False, description=("Whether it ran; false if another process was running it, or it was not due.")
-    )
+    ran: bool = Field(False, description="Whether it ran; false if another process was running it, or it was not due.")
     expired: int = Field(0, description="Queries deleted because they were too old.")
     opened: tuple[str, ...] = Field((), description="New gaps.")
     reopened: tuple[str, ...] = Field((), description="Gaps that had been answered and are open again.")

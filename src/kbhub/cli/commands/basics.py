@@ -66,7 +66,7 @@ LINES_QUESTION = "Add lines to {} that make agents and their subagents search he
 class TrustResult(Model):
     """What `kbhub base trust` recorded, listed or revoked."""
 
-    grants: tuple[Grant, ...] = Field((), description=("What pointers may reach: just recorded, or all with `--list`."))
+    grants: tuple[Grant, ...] = Field((), description="What pointers may reach: just recorded, or all with `--list`.")
     revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was revoked.")
 
 

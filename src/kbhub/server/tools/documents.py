@@ -195,7 +195,7 @@ async def write_document(
     context: Context[None, Any],
     text: Annotated[
         str | None,
-        Field(description=("Markdown. `update` replaces the body or `section` with it; `append` adds it at the end.")),
+        Field(description="Markdown. `update` replaces the body or `section` with it; `append` adds it at the end."),
     ] = None,
     mode: Annotated[
         WriteMode, Field(description="Create a new document, replace text, or append to it.", json_schema_extra=brief())
