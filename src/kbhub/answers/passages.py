@@ -8,12 +8,14 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from kbhub.answers.answer import AskOptions, Passage, Tier, estimated_tokens
+from kbhub.answers.answer import AskOptions, Passage, Prepared, Tier, estimated_tokens
+from kbhub.answers.extractive import best_line
 from kbhub.documents.markdown import section
 from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.hub import Hub
+from kbhub.models.embedding import Embedder
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
 from kbhub.reading.reports import EdgeKind, Neighbour
@@ -208,21 +210,17 @@ def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], l
     return strong, used[len(strong) :]
 
 
-def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
-    """Return the nearest passages to a question that nothing covers."""
-    texts = Texts(hub)
-    return numbered(passage_of(hit, texts.part(hit), "nearest", "nearest available") for hit in result.hits[:HITS])
-
-
-def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
-    """Shorten the first of the nearest passages, from a line or, if that is None, from the hit's excerpt."""
-    texts = Texts(hub)
-    short = []
-    for passage, hit in zip(found[:1], result.hits, strict=False):
-        document = texts.document(hit.docid, hit.path)
-        part = shortened(passage, line or hit.excerpt_line, document, NEAREST_TOKENS)
-        short.append(passage_of(hit, part, passage.tier, passage.reason, passage.number))
-    return (*short, *found[1:])
+def nearest(hub: Hub, result: SearchResult, prepared: Prepared, embedder: Embedder | None) -> tuple[Passage, ...]:
+    """Return the nearest passages to a question that nothing covers, the first cut to what is nearest in it."""
+    texts, passages = Texts(hub), list[Passage]()
+    for hit in result.hits[:HITS]:
+        part = texts.part(hit)
+        if not passages:
+            whole = passage_of(hit, part, "nearest", "")
+            line = best_line(prepared.model_copy(update={"passages": (whole,)}), embedder) or hit.excerpt_line
+            part = shortened(part, line, texts.document(hit.docid, hit.path), NEAREST_TOKENS)
+        passages.append(passage_of(hit, part, "nearest", "nearest available"))
+    return numbered(passages)
 
 
 def neighbours(

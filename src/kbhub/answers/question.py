@@ -17,8 +17,8 @@ from kbhub.answers.answer import (
     estimated_tokens,
 )
 from kbhub.answers.citations import Checked, check, request_of, says_no_answer
-from kbhub.answers.extractive import best_line, extract
-from kbhub.answers.passages import SEARCHED_HITS, fitting, in_short, nearest, packed, tiered
+from kbhub.answers.extractive import extract
+from kbhub.answers.passages import SEARCHED_HITS, fitting, nearest, packed, tiered
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.hub import Hub
 from kbhub.index.query.parser import beginning
@@ -232,15 +232,12 @@ def prepare(
         searched=result.searched,
         skipped=result.skipped,
         unmatched=result.unmatched,
+        weights=tuple(weights.terms),
         notes=tuple(note for note in result.notes if note not in LEADING_NOTES),
     )
-    weighed = tuple(weights.terms)
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
-        candidates = nearest(hub, result)
-        weighted = prepared.model_copy(update={"passages": candidates[:1], "weights": weighed})
-        line = best_line(weighted, _sentence_embedder(hub)) if candidates else None
-        passages = in_short(hub, result, candidates, line)
+        passages = nearest(hub, result, prepared, _sentence_embedder(hub))
         return prepared.model_copy(update={"outcome": "not_covered", "passages": passages})
     if options.budget or options.written_by == "none":
         budget = options.budget or BUDGET
@@ -249,7 +246,7 @@ def prepare(
         return prepared.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
     passages = tiered(hub, result, options)
     sent = fitting(passages, PROMPT_TOKENS)
-    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": weighed})
+    return prepared.model_copy(update={"passages": passages, "sent": sent})
 
 
 def answer_without_client(
