@@ -93,7 +93,7 @@ class Guard:
 
     async def _answer(self, request: Request) -> ASGIApp:
         if refusal := foreign(request, self._door.port):
-            return refusal.response
+            return refusal
         if request.method not in ("GET", "HEAD") and "origin" not in request.headers:
             return _refused("Changes are only accepted from this page.", 403)
         known = _same(request.cookies.get(self._cookie, ""), self._door.session)

@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import webbrowser
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,27 +104,32 @@ def _fault(request: Request, error: Exception) -> Response:
     return answer
 
 
-class PageServer:
-    """The page of a hub, on a socket that is bound to the door's port; `changed` is as in `Guard`."""
+async def serve_page(
+    app: Starlette,
+    bound: socket.socket,
+    door: PageAddress,
+    ready: Callable[[], Awaitable[object]],
+    changed: Callable[[PageAddress], Awaitable[object]],
+    ends: AsyncIterable[object],
+) -> None:
+    """Serve the page, on a socket bound to the door's port, until something comes from `ends`.
 
-    def __init__(
-        self, hub: Hub, bound: socket.socket, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]
-    ) -> None:
-        self._app, self._bound = create_app(hub), bound
-        self._server = HttpServer(Guard(self._app, door, changed))
+    `ready` is called once browsers can connect; `changed` is as in `Guard`.
+    """
+    server = HttpServer(Guard(app, door, changed))
 
-    async def serve(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Serve until ended; `ready` is called once browsers can connect."""
-        site = self._app.state.site
-        await run_sync(site.begin)
-        self._bound.listen()
+    async def end() -> None:
+        async for _ in ends:
+            server.should_exit = True
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(end)
+        await run_sync(app.state.site.begin)
+        bound.listen()
         await ready()
-        await self._server.serve(sockets=[self._bound])
-        await run_sync(site.end)
-
-    def end(self) -> None:
-        """Let `serve` return."""
-        self._server.should_exit = True
+        await server.serve(sockets=[bound])
+        await run_sync(app.state.site.end)
+        group.cancel_scope.cancel()
 
 
 def serve(
@@ -134,7 +139,7 @@ def serve(
     ready: Callable[[], object],
     changed: Callable[[PageAddress], object],
 ) -> None:
-    """Serve the page, as `PageServer` does, until this process is interrupted."""
+    """Serve the page, as `serve_page` does, until this process is interrupted."""
 
     async def tell(door: PageAddress) -> None:
         changed(door)
@@ -142,21 +147,13 @@ def serve(
     async def say() -> None:
         ready()
 
-    page = PageServer(hub, bound, door, tell)
+    async def interruptions() -> AsyncIterator[object]:
+        if sys.platform != "win32":
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                async for one in signals:
+                    yield one
 
-    async def end_on_signal() -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                page.end()
-
-    async def run() -> None:
-        async with anyio.create_task_group() as group:
-            if sys.platform != "win32":
-                group.start_soon(end_on_signal)
-            await page.serve(say)
-            group.cancel_scope.cancel()
-
-    anyio.run(run)
+    anyio.run(serve_page, create_app(hub), bound, door, say, tell, interruptions())
 
 
 def open_browser(address: str, file: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 from asyncio import CancelledError
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from kbhub.errors import UsageError
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive
@@ -75,28 +74,19 @@ HOST = "127.0.0.1"
 _OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.ASCII | re.IGNORECASE)
 
 
-@struct
-class Refusal:
-    """Why a request is not served."""
-
-    status: int
-    message: str
-    header: tuple[str, str] | None = None
-
-    @property
-    def response(self) -> JSONResponse:
-        """Return the refusal as a response."""
-        return JSONResponse({"error": self.message}, self.status, dict([self.header]) if self.header else None)
+def refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the answer to a request that is not served."""
+    return JSONResponse({"error": message}, status, headers)
 
 
-def foreign(request: Request, port: int) -> Refusal | None:
+def foreign(request: Request, port: int) -> JSONResponse | None:
     """Refuse cross-site requests from browsers, including DNS rebinding; None for others."""
     if not _OUR_HOST.fullmatch(request.headers.get("host", "")):
-        return Refusal(421, f"This server only answers to {HOST} and localhost.")
+        return refused(421, f"This server only answers to {HOST} and localhost.")
     origin = request.headers.get("origin")
     ours = {f"http://{name}:{port}" for name in (HOST, "localhost", "[::1]")}
     if origin is not None and origin not in ours:
-        return Refusal(403, "Requests from web pages of other sites are rejected.")
+        return refused(403, "Requests from web pages of other sites are rejected.")
     return None
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from kbhub.server.daemon.protocol import dial
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
 from kbhub.server.server import KbhubServer
-from kbhub.ui.loopback import BODY_SECONDS, MOST_AT_A_TIME, Refusal, drain, foreign, read_body, replay
+from kbhub.ui.loopback import BODY_SECONDS, MOST_AT_A_TIME, drain, foreign, read_body, refused, replay
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
 
@@ -147,7 +148,7 @@ class Rate:
         return True
 
 
-TOO_LONG = Refusal(413, f"The request is larger than {FRAME_BYTES} bytes.")
+_too_long = partial(refused, 413, f"The request is larger than {FRAME_BYTES} bytes.")
 
 
 class Guarded:
@@ -178,19 +179,18 @@ class Guarded:
         if self._port is not None:
             refusal = foreign(request, self._port)
         else:
-            refusal = Refusal(403, "Web pages cannot use this socket.") if "origin" in request.headers else None
+            refusal = refused(403, "Web pages cannot use this socket.") if "origin" in request.headers else None
         closes = True
         if refusal:
-            answer = refusal.response
+            answer = refusal
         elif request.url.path == HEALTH_PATH:
             answer, closes = JSONResponse({"status": "ok", **(self._status() if authorised else {})}), not authorised
         elif not authorised:
-            challenge = ("WWW-Authenticate", 'Bearer realm="kbhub"')
-            answer = Refusal(401, "The bearer token is missing or wrong.", challenge).response
+            answer = refused(401, "The bearer token is missing or wrong.", {"WWW-Authenticate": 'Bearer realm="kbhub"'})
         elif refusal := self._refusal(request):
             if "expect" not in request.headers:
                 await drain(receive)
-            answer, closes = refusal.response, False
+            answer, closes = refusal, False
         else:
             self.busy += 1
             self.seen = True
@@ -204,18 +204,18 @@ class Guarded:
             answer.headers["connection"] = "close"
         await answer(scope, receive, send)
 
-    def _refusal(self, request: Request) -> Refusal | None:
+    def _refusal(self, request: Request) -> JSONResponse | None:
         if request.url.path != MCP_PATH:
-            return Refusal(404, f"Not found. The paths are {MCP_PATH} and {HEALTH_PATH}.")
+            return refused(404, f"Not found. The paths are {MCP_PATH} and {HEALTH_PATH}.")
         length = request.headers.get("content-length", "0")
         if length.isdecimal() and int(length) > FRAME_BYTES:
-            return TOO_LONG
+            return _too_long()
         much = ""
         if not self._rate.take():
             much = f"More than {PER_SECOND:.0f} requests per second"
         elif self.busy >= MOST_AT_A_TIME:
             much = f"Already answering {MOST_AT_A_TIME} requests"
-        return Refusal(429, f"{much}. Try again in a moment.", ("Retry-After", "1")) if much else None
+        return refused(429, f"{much}. Try again in a moment.", {"Retry-After": "1"}) if much else None
 
     async def _read(self, request: Request, receive: Receive, send: Send) -> Response | None:
         """Pass a request on, or return the answer to one that is unreadable or has no workspace."""
@@ -227,10 +227,10 @@ class Guarded:
             return None
         except TimeoutError:
             late = f"The request was not received within {BODY_SECONDS:.0f} seconds."
-            return Refusal(408, late, ("Connection", "close")).response
+            return refused(408, late, {"Connection": "close"})
         if body is None:
             await drain(receive)
-            return TOO_LONG.response
+            return _too_long()
         frame = await run_sync(read, body) if len(body) > MUCH_BYTES else read(body)
         session, message = request.headers.get(SESSION), frame.message or {}
         key = (session, str(message["id"])) if session and "method" in message and "id" in message else None
@@ -248,9 +248,9 @@ class Guarded:
         try:
             workspace = await self._workspaces.get(workspace_of(request.headers.get(ROOT_HEADER)))
         except KbhubError as error:
-            return Refusal(400, str(error)).response
+            return refused(400, str(error))
         if workspace is None:
-            return Refusal(429, "Too many workspaces are in use. Try again in a moment.", ("Retry-After", "5")).response
+            return refused(429, "Too many workspaces are in use. Try again in a moment.", {"Retry-After": "5"})
         workspace.busy += 1
         try:
             await workspace.app(request.scope, receive, send)

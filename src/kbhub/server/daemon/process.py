@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -438,21 +438,24 @@ class Connections:
         # Few daemons serve a page, which loads templates and the web framework.
         from kbhub.ui import access, app  # noqa: PLC0415
 
+        async def ready() -> None:
+            await peer.say(line_of({protocol.OURS: "ui", "version": __version__}))
+
         async def changed(door: access.PageAddress) -> None:
             await peer.say(line_of({protocol.OURS: "ui", "page": asdict(door)}))
+
+        async def left() -> AsyncIterator[object]:
+            yield await peer.hear()
 
         door = access.PageAddress(**wanted)
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page = await run_sync(lambda: app.PageServer(Hub(options), bind_port(door.port), door, changed))
+            page, bound = await run_sync(lambda: (app.create_app(Hub(options)), bind_port(door.port)))
         except KbhubError as error:
             await peer.say(line_of(_refusal("failed", str(error))))
             return
         with self._counted(peer):
-            async with anyio.create_task_group() as group:
-                group.start_soon(page.serve, lambda: peer.say(line_of({protocol.OURS: "ui", "version": __version__})))
-                await peer.hear()
-                page.end()
+            await app.serve_page(page, bound, door, ready, changed, left())
 
     def _options(self, greeting: Greeting) -> HubOptions:
         places: dict[str, Any] = {"cwd": greeting.cwd, "home": greeting.home, "shared": self._shared}
