@@ -12,7 +12,7 @@ from kbhub.render.bases import nothing_here, status_report
 from kbhub.render.report import ANSWER_BYTES, Bare, Call, Item, Line, Name, Names, Quote, Ref, Report, model_answer, say
 from kbhub.render.terminal import Painter
 from kbhub.search.judge import NEAR_ONLY
-from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Skipped, Span, Workspace
+from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 
 HOSTILE = [
     "two\nlines\r\nthree\u2028four\x85five",
@@ -283,3 +283,24 @@ def test_what_does_not_fit_is_counted():
     assert told.startswith(f"{shown} of 200\n")
     assert told.endswith(f"… and {200 - shown} more lines; ask for less.")
     assert terminal.text(report).count("\n") == 199
+
+
+def test_a_trace_is_a_sentence():
+    for place, words, signals, sentence in (
+        (
+            1,
+            "",
+            "title semantic:1 keyword:2",
+            "First because its title matches, and it ranks first by meaning and second",
+        ),
+        (2, "", "keyword:12 title about", "Second because it ranks 12th by words and its title matches."),
+        (3, "", "semantic:3 keyword:3", "Third because it ranks third by meaning and words."),
+        (21, "", "newer keyword meaning", "21st because it replaces an older hit and its words match."),
+        (4, "", 'date_"May" rerank', '4th because its date is near "May" and the rerank signal lifts it.'),
+        (1, "back of release", "name title", "First because all three words are in one paragraph, the query names"),
+        (1, "back door", "", "The parts of its score:"),
+    ):
+        parts = [one.replace("_", " ").split(":") for one in signals.split()]
+        made = [Signal(name=name, rank=int(*rank or "0") or None, value=1, contribution=1) for name, *rank in parts]
+        found = hit(excerpt="Back of a release\nto May.\n\nClose the door.", trace=Trace(signals=tuple(made)))
+        assert search.why(found, words.split(), place).startswith(sentence)

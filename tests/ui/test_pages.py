@@ -54,7 +54,7 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     score = float(hit.locator(".score").inner_text())
     assert abs(sum(widths) / 100 - score) < 0.01
     expect(hit.locator(".trace tbody tr").first).to_contain_text("keyword")
-    expect(hit.locator("details p").first).to_have_text(re.compile("Here because .*its words rank (first|second)"))
+    expect(hit.locator("details p").first).to_have_text(re.compile("First because .*it ranks (first|second) by"))
 
 
 @pytest.mark.slow

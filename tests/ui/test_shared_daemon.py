@@ -59,17 +59,12 @@ def test_the_page_goes_on_when_the_daemon_ends(environment, daemon):
         assert page.ask(f"/?token={page.token}")[0] == 401
         assert "used a second time" in page.process.stderr.readline()
         second = replace(page, address=page.process.stdout.readline().strip()).enter()
-        os.kill(pid_of(environment), signal.SIGTERM)
-        until(lambda: owner(page.port) not in (None, pid_of_or_none(environment)))
+        ended = pid_of(environment)
+        os.kill(ended, signal.SIGTERM)
+        until(lambda: owner(page.port) not in (None, ended))
         assert page.ask("/?q=xylophone", Cookie=second)[0] == 200
         assert page.ask("/", Cookie=first)[0] == 401
         assert page.ask(f"/?token={page.token}")[0] == 401
-
-
-def pid_of_or_none(environment) -> int | None:
-    """Return the process of the daemon, if one is running."""
-    record = running(folder_of(environment))
-    return record.pid if record else None
 
 
 def test_read_only_is_passed_on(environment, daemon):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from kbhub.documents.shown_text import (
     unmarked,
     without_fences,
 )
+from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import terminal
@@ -76,16 +78,26 @@ WRITERS = {
     "none": "nobody",
 }
 
+RANKED = {"keyword": "words", "semantic": "meaning"}
+"""Signal → what its ranking compares."""
+
 WHY = {
-    "keyword": "its words rank {rank}",
-    "semantic": "its meaning ranks {rank}",
-    "name": "it has the name",
-    "title": "the title has the words",
-    "phrase": "the words stand together",
-    "identifier": "it has the identifier",
-    "definition": "it defines the word",
-    "about": "it is about the words",
-}
+    "keyword": "its words match", "semantic": "its meaning is close", "second_look": "the reranker prefers it",
+    "name": "the query names its file", "title": "its title matches", "about": "its title matches",
+    "phrase": "it has words of the query side by side", "together": "the words are close together",
+    "identifier": "it has the exact name", "definition": "it defines the name", "date": "its date is near {}",
+    "next": "the passage beside it matches", "adjacent": "a session beside it matches",
+    "newer": "it replaces an older hit",
+}  # fmt: skip
+"""First word of a signal → the clause that says so."""
+
+ORDINALS = ("first", "second", "third")
+CARDINALS = ("both", "all three", "all four", "all five", "all six", "all seven", "all eight", "all nine")
+
+LEAST_REASON = 0.1
+"""Share of a score from which its part is a reason."""
+
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 
 def heading_path(title: str, headings: Sequence[str]) -> list[str]:
@@ -98,16 +110,33 @@ def contribution_of(signal: Signal) -> str:
     return f"{round(signal.contribution, 4) + 0.0:+.4f}"
 
 
-def why(hit: Hit) -> str:
-    """Say what a hit owes its place to, most important first."""
+def why(hit: Hit, terms: Sequence[str], place: int) -> str:
+    """Say what a hit owes its place (from 1) to, most important first."""
     signals = sorted(hit.trace.signals if hit.trace else (), key=lambda signal: -signal.contribution)
-    reasons = []
-    for signal in (one for one in signals[:3] if one.contribution > 0):
-        rank = signal.rank or 0
-        place = ("low", "first", "second", "third")[rank] if rank < 4 else f"number {rank}"
-        reasons.append(WHY.get(signal.name, "its {name} fits").format(name=signal.name, rank=place))
-    last = f" and {reasons.pop()}" if len(reasons) > 1 else ""
-    return f"Here because {', '.join(reasons)}{last}." if reasons else "What its score is made of."
+    least = LEAST_REASON * sum(max(one.contribution, 0) for one in signals)
+    signals = [one for one in signals if one.contribution > least and one.name != "meaning"][:3]  # it is in semantic
+    ranks = {RANKED[one.name]: _ordinal(one.rank) for one in signals if one.rank and one.name in RANKED}
+    ranked = " and ".join(f"{rank} by {name}" for name, rank in ranks.items())
+    if len(set(ranks.values())) < len(ranks):
+        ranked = f"{next(iter(ranks.values()))} by {' and '.join(ranks)}"
+    words = {term.tokens: term for term in terms_of(terms)}.values()
+    together = 1 < len(words) < len(CARDINALS) + 2 and any(
+        all(spans(text, (word,)) for word in words) for text in _PARAGRAPHS.split(hit.excerpt)
+    )
+    reasons = [f"{CARDINALS[len(words) - 2]} words are in one paragraph"] if together else []
+    for one in signals:
+        name, _, about = one.name.partition(" ")
+        clause = WHY.get(name, f"the {name} signal lifts it").format(about)
+        reasons.append(f"it ranks {ranked}" if one.rank and name in RANKED else clause)
+    *before, last = list(dict.fromkeys(reasons))[:3] or [""]
+    comma = "," if len(before) > 1 or " and " in f"{before}{last}" else ""
+    start = f"{', '.join(before)}{comma} and " if before else ""
+    return f"{_ordinal(place).capitalize()} because {start}{last}." if last else "The parts of its score:"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return ORDINALS[number - 1] if number <= len(ORDINALS) else f"{number}{ending}"
 
 
 def verdict_words(verdict: str) -> str:
