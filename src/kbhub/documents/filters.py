@@ -159,30 +159,6 @@ def read_rules(folder: Path, names: Iterable[str] = IGNORE_NAMES) -> tuple[Rule,
     return rules
 
 
-def outer_layers(base: Path, root: Path | None) -> tuple[Layer, ...]:
-    """Return the rules of the folders above a base, up to its git root, without those that exclude the base itself.
-
-    A repository that keeps its knowledge out of git (`knowledge/`, `knowledge/*`, `.*`, `*`) does not mean to exclude
-    the files in it. The base is absolute, links resolved; without a root, no outer rule applies.
-    """
-    if root is None or root == base:
-        return ()
-    above = [folder for folder in base.parents if folder.is_relative_to(root)]
-    layers = []
-    for folder in reversed(above):
-        prefix = base.relative_to(folder).as_posix()
-        parts = list(accumulate(prefix.split("/"), "{}/{}".format))
-        rules = tuple(
-            rule
-            for rule in read_rules(folder)
-            if rule.negated
-            or not (excludes_everything(rule, f"{prefix}/") or any(rule.matches(one, directory=True) for one in parts))
-        )
-        if rules:
-            layers.append(Layer(rules, prefix=f"{prefix}/"))
-    return tuple(layers)
-
-
 def excludes_everything(rule: Rule, prefix: str = "") -> bool:
     """Return whether a rule excludes every file of a folder, tested with a name that no pattern spells out."""
     return not rule.negated and rule.matches(f"{prefix}\x01", directory=False)
@@ -228,7 +204,23 @@ class Filters:
         self.include_hidden = parse_rules(hidden, "include")
         self.overfull: list[str] = []
         """Ignore files with more rules than are read."""
-        self.outer = self.layers_in("", "", outer_layers(self.root, git_root(self.root, None)))
+        # The folders above up to the git root, without the rules that exclude the base itself: a repository that keeps
+        # its knowledge out of git (`knowledge/`, `knowledge/*`, `.*`, `*`) does not mean to exclude the files in it.
+        top, layers = git_root(self.root, None) or self.root, list[Layer]()
+        for folder in reversed([folder for folder in self.root.parents if folder.is_relative_to(top)]):
+            prefix = self.root.relative_to(folder).as_posix()
+            parts = list(accumulate(prefix.split("/"), "{}/{}".format))
+            rules = tuple(
+                rule
+                for rule in read_rules(folder)
+                if rule.negated
+                or not (
+                    excludes_everything(rule, f"{prefix}/") or any(rule.matches(one, directory=True) for one in parts)
+                )
+            )
+            if rules:
+                layers.append(Layer(rules, prefix=f"{prefix}/"))
+        self.outer = self.layers_in("", "", tuple(layers))
         """The layers that apply in the base's own folder."""
 
     def layers_in(

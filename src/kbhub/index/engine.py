@@ -416,10 +416,9 @@ class Index(ABC):
         """Return the paths of documents by id."""
         return dict(self.rows("SELECT id, path FROM document WHERE id IN @ids", numbers(documents)))
 
-    def files(self, paths: Iterable[str] | None = None) -> dict[str, tuple[int, int]]:
-        """Return path → (size, mtime in ns) of all documents, or of those at some paths."""
-        every = "SELECT path, size, mtime_ns FROM document"
-        rows = self.rows(every) if paths is None else self.rows(f"{every} WHERE path IN @texts", list(paths))
+    def files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Return path → (size, mtime in ns) of the documents at some paths."""
+        rows = self.rows("SELECT path, size, mtime_ns FROM document WHERE path IN @texts", list(paths))
         return {path: (size, mtime) for path, size, mtime in rows}
 
     def file_states(self) -> Iterator[tuple[str, int, int]]:

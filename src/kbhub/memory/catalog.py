@@ -137,9 +137,9 @@ def unindexed(hub: Hub, shelf: MemoryFolder) -> Iterator[MemoryFile]:
 
 def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     """Return the paths of a folder's files, and those of them that its index describes as they are."""
-    index, times = hub.index(shelf.base), {}
+    index, times = hub.index(shelf.base), dict[str, tuple[int, int]]()
     with suppress(IndexUnavailable), index.snapshot():
-        times = index.files()
+        times = {path: (size, mtime) for path, size, mtime in index.file_states()}
     if shelf.files:
         return set(times), set(times)
     base = shelf.base.model_copy(update={"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {})
@@ -443,10 +443,7 @@ def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[s
             for vector in embedder.embed(texts) if current else ():
                 found = index.semantic(vector, NEIGHBOURS) if vector.any() else []
                 near = {chunk: alike for chunk, alike in found if alike >= LEAST_SIMILARITY}
-                rows = index.chunks(list(near))
-                documents = index.documents([row.document_id for row in rows.values()])
-                for chunk, row in rows.items():
-                    path = documents[row.document_id].path
+                for chunk, (path, _) in index.places(list(near)).items():
                     if path.startswith(shelf.prefix):
                         best[path] = max(best.get(path, 0.0), near[chunk])
     except IndexUnavailable:  # not indexed yet

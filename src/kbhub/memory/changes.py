@@ -26,6 +26,7 @@ from kbhub.memory.files import (
     files_of,
     locked,
     new_file,
+    parse_memory,
     read,
     repeats,
     slug,
@@ -191,9 +192,10 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     # The lock of all folders, since no two may give the same id.
     with locked(hub.data, "folders"), locked(hub.data, shelf.place):
         same = filed(shelves, words)  # another process may have stored it meanwhile
-        name, path = ("", "") if same else _store(hub, shelf, text, words, fields)
+        stored = same or _store(hub, shelf, text, words, fields)
     if same:
         return strengthen(hub, same, wanted, older)
+    name = stored.facts.id
     superseded, unmarked = supersede(hub, older, name)
     sync_written(hub, shelf.base)
     offered = []
@@ -210,7 +212,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
             f'repeats it: forget(ids=["{name}"]).',
         )
     return Remembered(
-        memory=as_it_is(hub, shelf, path),
+        memory=catalog.described(hub, stored, text=stored.body),
         did="stored",
         near=tuple(offered),
         superseded=superseded,
@@ -218,15 +220,15 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     )
 
 
-def _store(hub: Hub, shelf: MemoryFolder, text: str, words: str, fields: Mapping[str, Any]) -> tuple[str, str]:
-    """Write a new file under the first free id of its wording, and return that and the path."""
+def _store(hub: Hub, shelf: MemoryFolder, text: str, words: str, fields: Mapping[str, Any]) -> MemoryFile:
+    """Write a new file under the first free id of its wording."""
     taken = taken_ids(hub.data, catalog.active_shelves(hub))
     for name in ids_of(words):
-        path = f"{shelf.prefix}{slug(text)}-{name}.md"
+        path, whole = f"{shelf.prefix}{slug(text)}-{name}.md", new_file({**fields, "id": name}, text).encode()
         with suppress(FileExistsError):
             if name not in taken:
-                files_of(shelf).create(path, new_file({**fields, "id": name}, text).encode())
-                return name, path
+                files_of(shelf).create(path, whole)
+                return parse_memory(shelf, path, whole, hub.options.clock())
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 

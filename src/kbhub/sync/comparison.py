@@ -387,7 +387,7 @@ class DeletedTexts:
 
     def note(self, path: str, *, gone: bool) -> None:
         """Record that the file of a kept text is missing since now, or that it is back."""
-        if self.folder is None or not self.wants(path) or _name(path) not in self._names:
+        if self.folder is None or _name(path) not in self._names:
             return
         header = self._header(_name(path))
         if header and ("gone" in header) != gone:

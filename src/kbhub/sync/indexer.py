@@ -78,9 +78,11 @@ class DocumentReader:
 
     def read(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
         """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read."""
+        kept_too = self.keeping.wants(entry.path)
         try:
             with suppress(OSError):  # harmless: only the date is unknown then
-                self.keeping.note(entry.path, gone=entry.size < 0)
+                if kept_too:
+                    self.keeping.note(entry.path, gone=entry.size < 0)
             if entry.size < 0:
                 kept = self.keeping.load(entry.path)
                 if kept is None:
@@ -101,7 +103,7 @@ class DocumentReader:
                     file = io.BytesIO(data + more)
                 # If it grows meanwhile, the hash covers less than was parsed, and the next sync reads it again.
                 digest = hashlib.file_digest(file, "sha256").digest()
-                if digest == known and not self.keeping.lacks(entry.path):
+                if digest == known and not (kept_too and self.keeping.lacks(entry.path)):
                     return None
                 file.seek(0)
                 document, kind = read_source(self.base, entry.path, file, limit, self.parser)
@@ -112,7 +114,7 @@ class DocumentReader:
         if self.refuse_secrets and (found := find_secrets(text := "\n".join(document.lines))):
             self._fail(entry, LEFT_OUT.format(found[0].line(text), found[0].kind))
             return None
-        if self.keeping.wants(entry.path):
+        if kept_too:
             try:
                 self.keeping.save(entry, digest, kind, packed(document))
             except OSError as error:

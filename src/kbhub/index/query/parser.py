@@ -148,10 +148,10 @@ def paired(text: str) -> str:
 
     The last character of a run is also a token, so that a prefix query of one character finds it anywhere in a run.
     """
-    plain = words_apart(normalise(text))
+    plain = normalise(text)
     if plain.isascii():
         return plain
-    return RUN.sub(lambda run: f" {' '.join([*pairs(run.group()), run.group()[-1]])} ", plain)
+    return RUN.sub(lambda run: f" {' '.join([*pairs(run.group()), run.group()[-1]])} ", words_apart(plain))
 
 
 def cased_words(text: str) -> list[tuple[int, str]]:

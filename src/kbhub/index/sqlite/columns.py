@@ -58,25 +58,20 @@ def columns(before: Columns | None, rows: Rows, *, packed: bool = True) -> Colum
         lengths.append(totals([sizes for _, sizes in some]))
         end = some[-1][0] if some else end
     ids = np.concatenate(new)
-    documents = np.concatenate([before.documents, _documents(ids, last, rows)])
-    gone = [chunk for (chunk,) in rows("SELECT chunk_id FROM gone")]
-    return made(pack, before.packed, np.concatenate([before.ids, ids]), documents, np.concatenate(lengths), gone)
-
-
-def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int32]:
-    """Return the document ids of all chunks after one, which have those ids."""
     if last >= 0:
         parts = iter([rows("SELECT id, document_id FROM chunk WHERE id > ?", last)])
     else:
         # For all chunks, read the index on documents, which is contiguous; the table is interleaved with texts.
         ((most,),) = rows("SELECT coalesce(max(document_id), 0) FROM chunk")
-        some = "SELECT id, document_id FROM chunk INDEXED BY chunk_document WHERE document_id BETWEEN ? AND ?"
-        parts = (rows(some, start, start + AT_ONCE - 1) for start in range(0, most + 1, AT_ONCE))
+        each = "SELECT id, document_id FROM chunk INDEXED BY chunk_document WHERE document_id BETWEEN ? AND ?"
+        parts = (rows(each, start, start + AT_ONCE - 1) for start in range(0, most + 1, AT_ONCE))
     by_chunk = np.concatenate([np.array(part, np.int64).reshape(-1, 2) for part in parts])
     by_chunk = by_chunk[np.argsort(by_chunk[:, 0])]
     if not np.array_equal(by_chunk[:, 0], ids):
         raise ValueError("chunks and what is searched of them differ")
-    return by_chunk[:, 1].astype(np.int32)
+    documents = np.concatenate([before.documents, by_chunk[:, 1].astype(np.int32)])
+    gone = [chunk for (chunk,) in rows("SELECT chunk_id FROM gone")]
+    return made(pack, before.packed, np.concatenate([before.ids, ids]), documents, np.concatenate(lengths), gone)
 
 
 def packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
