@@ -177,9 +177,14 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
-def age_text(days: int) -> str:
-    """Return an age in days, from a year on in years: `3.8 years`."""
-    return counted(days, "day") if days < DAYS_A_YEAR else f"{days / DAYS_A_YEAR:.1f} years"
+def age_text(days: int, ending: str = " old") -> str:
+    """Return an age with an ending: `today`, `2 days old`, `3 months old`, `a year old`, `1.5 years old`."""
+    if not days:
+        return "today"
+    years, months = f"{days / DAYS_A_YEAR:.1f}".removesuffix(".0"), int(12 * days / DAYS_A_YEAR)
+    if days >= int(DAYS_A_YEAR):
+        return f"{'a year' if years == '1' else f'{years} years'}{ending}"
+    return f"{counted(days, 'day') if months < 2 else f'{months} months'}{ending}"
 
 
 def shared_start(left: Sequence[T], right: Sequence[T]) -> tuple[T, ...]:

@@ -31,6 +31,7 @@ from kbhub.render.terminal import (
     wrapped,
 )
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
+from kbhub.values import age_text
 from kbhub.workspace.project import Grant
 
 PLAIN, COLOURED = Painter(), Painter(colour=True)
@@ -127,10 +128,10 @@ def test_old_and_outdated_documents_say_so_and_no_part_of_a_hit_reaches_the_term
     """The age in years, as soon as it is one."""
     past = "expires 2020-01-01"
     for days, why, told in (
-        *((364, "", ""), (400, "", "  1 year old"), (800, "", "  2 years old")),
-        *((40, past, f"  outdated: {past}"), (800, past, f"  2 years old  outdated: {past}")),
+        *((364, "", ""), (365, "", "  a year old"), (800, "", "  2.2 years old")),
+        *((40, past, f"  outdated: {past}"), (800, past, f"  2.2 years old  outdated: {past}")),
     ):
-        shown = search_text(result(hit(age_days=days, stale=days > 365 or bool(why), outdated=why)), PLAIN)
+        shown = search_text(result(hit(age_days=days, stale=days >= 365 or bool(why), outdated=why)), PLAIN)
         assert shown.splitlines()[0].endswith(f"#a1b2c3{told}")
 
     headings, outdated = (HOSTILE, f"{HOSTILE}\n"), f"{HOSTILE}\n"
@@ -250,9 +251,12 @@ def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns_and_sizes_
     assert table(rows, width=10) == ["#a1  a long title of a note  12", "#b2  notes/of/the/team  3"]
 
     sizes = {0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 30: "3.0 GiB"}
-    ages = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400 * 3: "3 days ago"}
+    ages = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400 * 400: "1.1 years ago"}
+    days = {0: "today", 1: "1 day old", 2: "2 days old", 60: "60 days old", 61: "2 months old", 364: "11 months old"}
+    days |= {365: "a year old", 380: "a year old", 548: "1.5 years old", 730: "2 years old", 1393: "3.8 years old"}
     assert {count: size_text(count) for count in sizes} == sizes
     assert {seconds: ago_text(seconds) for seconds in ages} == ages
+    assert {number: age_text(number) for number in days} == days
 
 
 @pytest.mark.parametrize("colour", [True, False])

@@ -150,7 +150,7 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
             yield Found(material, path, f"Its date has passed: {why}.", remedy, line, severity="warning")
         elif age > STALE_DAYS and row.id not in decided:
             remedy = "Check whether it still holds, and set `updated` in front matter to the date of the check."
-            yield Found(material, path, f"Not changed for {age_text(age)}.", remedy)
+            yield Found(material, path, f"Not changed for {age_text(age, '')}.", remedy)
 
 
 def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:

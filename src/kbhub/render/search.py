@@ -45,7 +45,7 @@ from kbhub.render.report import (
 from kbhub.render.terminal import neutralised, visible_line
 from kbhub.search.judge import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.types import Hit, Query, SearchResult, Signal, Skipped
-from kbhub.values import counted
+from kbhub.values import age_text, counted
 
 if TYPE_CHECKING:
     from kbhub.answers.answer import Answer, Source, Support
@@ -252,7 +252,6 @@ def _summary(result: SearchResult, query: Query, cursor: Callable[[int], str] | 
 
 
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
-    years = (hit.age_days or 0) // STALE_DAYS
     above = heading_path(hit.title, hit.headings)
     short = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
     names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
@@ -270,7 +269,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
         Name(names),
         f"{hit.score:.2f}" if scored else "",
-        marks=(f"{counted(years, 'year')} old" if hit.stale and years else "", hit.trust or ""),
+        marks=(age_text(days) if hit.stale and (days := hit.age_days or 0) >= STALE_DAYS else "", hit.trust or ""),
         warning=_warning(hit),
         details=(
             *((f"also lines {also}",) if also and number == 1 else ()),

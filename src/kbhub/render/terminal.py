@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.shown_text import compact
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
-from kbhub.values import DAY_SECONDS, counted, struct
+from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import remedy_of
 
 if TYPE_CHECKING:
@@ -221,7 +221,9 @@ def size_text(count: int) -> str:
 
 def ago_text(seconds: float) -> str:
     """Return a time span as an age in its largest fitting unit."""
-    for unit, length in (("day", DAY_SECONDS), ("hour", 3_600), ("minute", 60)):
+    if seconds >= DAY_SECONDS:
+        return age_text(int(seconds // DAY_SECONDS), " ago")
+    for unit, length in (("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             return f"{counted(int(seconds // length), unit)} ago"
     return "just now"
