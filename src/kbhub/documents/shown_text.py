@@ -309,7 +309,7 @@ def _code(text: str) -> dict[int, str]:
             code[number] = language
             if match and match[1].startswith(fence) and not match[2]:
                 fence = ""
-                if any(inside) and all(_INCLUDED.fullmatch(one) for one in inside if one):
+                if any(inside) and all(map(_INCLUDED.fullmatch, filter(None, inside))):
                     code.update(dict.fromkeys(range(number - len(inside) - 1, number + 1), NO_TEXT))
             inside.append(line.strip())
     return code

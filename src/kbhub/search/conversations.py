@@ -228,6 +228,8 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     pairs = dict(_declared(plan, bases, hits))
     if plan.query.mode != "semantic" and plan.asked is None and plan.weighted and not _PAST.search(plan.query.text):
         pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
+    if not pairs:
+        return
     for (older, newer), certain in pairs.items():
         if not certain:
             newer.replaces, older.replaced_by = (*newer.replaces, older.key), newer.key
@@ -281,7 +283,6 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
     """Yield hits with those that say something newer about the same subject."""
-    wanted = {stem: rarity(term.text) / len(term.stems) for term in plan.weighted for stem in term.stems}
     texts = [
         text
         for text in bases.texts(hits[:COMPARED])
@@ -293,6 +294,7 @@ def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterat
     # A way that was not taken is no older or newer fact, however alike the words.
     aside = {key for key, fact in facts.items() if fact.rejected or fact.misleading}
     texts = [text for text in texts if text[0].document_key not in aside]
+    wanted = {stem: rarity(term.text) / len(term.stems) for term in plan.weighted for stem in term.stems}
     dated = [one for text in texts if (one := _dated(*text, wanted, facts.get(text[0].document_key)))]
     dated.sort(key=lambda one: (one.first, one.hit.key))
     for number, newer in enumerate(dated):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isnan
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -211,7 +212,7 @@ def looked_up(
                 found.append(term)
                 missing.append(term)
         order += found if number <= len(others) else []
-        times.update(term.match for term in dict.fromkeys(found))
+        times.update(map(attrgetter("match"), dict.fromkeys(found)))
         texts |= {term.match: term.text for term in found}
     rows = sum([index.columns().chunks for index in indexes])
     here = rows / (FEW_CHUNKS + rows)

@@ -398,7 +398,7 @@ def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[
 
     A malformed, invalid or repeated one raises `UsageError` for an option, and `ConfigError` for the variable.
     """
-    variable = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
+    variable = [*filter(str.strip, env.get("KBHUB_BASES", "").split(os.pathsep))]
     bases: dict[str, Path] = {}
     for given in (variable, values):
         found: dict[str, Path] = {}

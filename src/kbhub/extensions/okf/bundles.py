@@ -86,7 +86,8 @@ def id_of(path: str) -> str:
 
 
 def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    bundles = {number for number, base in enumerate(bases.open) if is_bundle(base.index)}
+    if not (bundles := {number for number, base in enumerate(bases.open) if is_bundle(base.index)}):
+        return
     best = [hit for hit in hits[:_LOOKED_AT] if hit.document_key[0] in bundles]
     documents = bases.documents([hit.document_key for hit in best])
     for hit in best:
