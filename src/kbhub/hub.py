@@ -280,7 +280,7 @@ class Hub:
         """Return the configured embedder, loaded on first use; None if it is turned off."""
         settings = self.config().settings.embedder
         with self._lock:
-            if self._embedder is None or self._embedder[0] != settings:
+            if self._embedder is None or self._embedder[0] is not settings:
                 self._embedder = (settings, self._shared.embedder(settings, self.options.env))
             return self._embedder[1]
 

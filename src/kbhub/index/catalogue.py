@@ -51,11 +51,11 @@ def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
         return {path: texts_of(tags) for path, tags in rows}
 
 
-def values_of(index: Index, paths: Sequence[str], key: str) -> list[str]:
-    """Return the folded texts under a key of front matter in some documents."""
+def values_of(index: Index, paths: Sequence[str], key: str) -> list[str | float]:
+    """Return the folded texts and the numbers under a key of front matter in some documents."""
     found = numbers([number for (number,) in index.rows("SELECT id FROM document WHERE path IN @texts", list(paths))])
     rows = index.rows("SELECT value FROM property WHERE document_id IN @ids AND @each key = ?", found, key)
-    return [value for (value,) in rows if isinstance(value, str)]
+    return [value for (value,) in rows]
 
 
 def document_names(index: Index) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -393,18 +393,14 @@ class QueryLog(SideFile):
         except OSError as error:
             raise QueryLogUnavailable(self.path, error.strerror or str(error)) from error
 
-    def _opened(self) -> apsw.Connection:
-        if self.path.exists() and self.path.stat().st_size:
-            return super()._opened()
-        private_directory(self.path.parent)
-        # Concurrent creators of a file would not wait for each other when they set the journal mode.
-        with filelock.FileLock(self.path.with_suffix(".new.lock"), mode=0o600):
-            return super()._opened()
-
     def _prepare(self, connection: apsw.Connection) -> None:
         # Checkpoint only a long journal, not at every close, which would wait for the disk.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
+        # Concurrent creators of a file would not wait for each other when they set the journal mode.
+        made = filelock.FileLock(self.path.with_suffix(".new.lock"), mode=0o600)
+        with nullcontext() if self.path.stat().st_size else made:
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        connection.execute("PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
         connection.wal_autocheckpoint(0)
         format_of = "SELECT * FROM pragma_application_id, pragma_user_version"
         if connection.execute(format_of).get == (APPLICATION_ID, VERSION):

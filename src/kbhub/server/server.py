@@ -112,11 +112,10 @@ class KbhubServer(MCPServer[None]):
         schema: dict[str, Any] = {}
         failure: KbhubError | None = None
         try:
-            ready = partial(self._ready, name, samples=offers(context, "sampling"))
-            if name in self._registered and self.hub.recent():
-                ready()
-            else:
-                await calls.run(ready)
+            samples = offers(context, "sampling")
+            known = name in self._registered and self.hub.recent()
+            if not known or why_not(self.hub, name, samples=samples):
+                await calls.run(self._ready, name, samples=samples)
             schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             calls.begin()
@@ -191,9 +190,8 @@ class KbhubServer(MCPServer[None]):
 
     def _ready(self, name: str, *, samples: bool) -> None:
         """Check that a tool is offered, else raise an error that says what to do instead, and load it."""
-        if name not in self._registered or why_not(self.hub, name, samples=samples):
-            check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
-            self._register([name])
+        check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
+        self._register([name])
 
     async def calls(self) -> Calls:
         """Return what every call needs, loaded on the first one."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ class Watcher:
             return None
         if reason := plan.polled.get(base):
             return f"polled every {POLL_SECONDS:.0f} s: {reason}"
-        return LIVE if base in {watched.id for watched in plan.roots.values()} else None
+        return LIVE if base in map(attrgetter("id"), plan.roots.values()) else None
 
     def follows(self, base: str) -> bool:
         """Return whether every change of a base is reported by an event."""

@@ -210,7 +210,7 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
         yield "Kind", [Facet(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
     for key, label in TYPED:
         values = of_hits(partial(values_of, key=key))
-        counts = Counter(value for found in values for value in found if '"' not in value)
+        counts = Counter(value for found in values for value in found if isinstance(value, str) and '"' not in value)
         if len(counts) > 1:
             filters = [(value, count, f'{key}:"{value}"') for value, count in counts.most_common(SHOWN_TAGS)]
             yield label, [Facet(value, count, added(word)) for value, count, word in filters if word not in asked.text]

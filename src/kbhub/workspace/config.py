@@ -11,8 +11,8 @@ import logging
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -258,8 +258,8 @@ class LoadedConfig:
     """The file that was read; None if the default file does not exist."""
     warnings: tuple[Problem, ...] = ()
     folder: Path = Path()
-    said: frozenset[tuple[str, ...]] = frozenset()
-    """Fields set by the file or a variable, as paths such as `("search", "limit")`."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What the file and variables set, in the names of the file."""
 
 
 def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> LoadedConfig:
@@ -273,6 +273,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     settings = checked_config(data, chosen, home)
     ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES}
     variables, unknown = _variables(ours) if ours else ({}, [])
+    said = dict(data)
     undeclared = list(unknown_fields(GlobalConfig, data))
     for name, entry in data.get("bases", {}).items():
         if isinstance(entry, dict):
@@ -282,9 +283,9 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
         group: Any = getattr(settings, field_name)
         changed = replace(group, **value) if isinstance(value, dict) else value
         settings = replace(settings, **{field_name: changed})
+        said[in_file(field_name)] = {**data.get(in_file(field_name), {}), **value} if isinstance(value, dict) else value
     log.debug("config: %s%s", chosen, "" if read else ", which does not exist")
-    said = (*_paths(data, 3), *_paths({in_file(name): value for name, value in variables.items()}, 2))
-    return LoadedConfig(settings, read, (*warnings, *unknown), chosen.parent, frozenset(said))
+    return LoadedConfig(settings, read, (*warnings, *unknown), chosen.parent, said)
 
 
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
@@ -383,14 +384,6 @@ def _variables(ours: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
             message = f"unknown variable; {f'did you mean {near}?' if near else 'it has no effect.'}"
             unknown.append(Problem(subject=name, message=message))
     return read_variables(ours), unknown
-
-
-def _paths(data: Mapping[str, Any], deep: int) -> Iterable[tuple[str, ...]]:
-    """Yield the path of each field, down to `deep` levels."""
-    for name, value in data.items():
-        yield (name,)
-        if deep > 1 and isinstance(value, dict):
-            yield from ((name, *path) for path in _paths(value, deep - 1))
 
 
 def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:

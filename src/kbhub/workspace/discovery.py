@@ -310,7 +310,7 @@ def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> 
     same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
     if same is None:
         return (project, *own)
-    said = {path[1:] for path in config.said if same.origin == "config" and path[0] == "bases"}
+    entry = config.said.get("bases", {}).get(same.id) if same.origin == "config" else None
     own_word = ("writable", "name", "include", "exclude", "inline_tags")
     merged = project.model_copy(
         update={
@@ -322,7 +322,7 @@ def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> 
             "kind": same.kind,
             "keep_deleted": same.keep_deleted,
             "sessions_of": same.sessions_of,
-            **{name: getattr(same, name) for name in own_word if (same.id, in_file(name)) in said},
+            **{name: getattr(same, name) for name in own_word if isinstance(entry, dict) and in_file(name) in entry},
         }
     )
     return (merged, *(base for base in own if base is not same))

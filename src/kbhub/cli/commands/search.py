@@ -95,7 +95,7 @@ def search(
         raise UsageError("--full cannot be used with --context.")
     config = hub.config()
     defaults = config.settings.search
-    chosen = form == "text" or ("search", "limit") in config.said
+    chosen = form == "text" or "limit" in config.said.get("search", {})
     size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
     asked = Query(
         text=text,

@@ -6,12 +6,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
-from kbhub.index.catalogue import front_matter_of
+from kbhub.index.catalogue import values_of
 from kbhub.index.engine import Index
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal
 from kbhub.types import Base
@@ -44,7 +45,7 @@ def is_reserved(path: str) -> bool:
 
 def is_bundle(index: Index) -> bool:
     """Return whether an index is that of a bundle."""
-    return index.remembered("bundle", lambda: any(path == INDEX for path, *_ in front_matter_of(index, VERSION_KEY)))
+    return bool(index.remembered("bundle", partial(values_of, index, [INDEX], VERSION_KEY)))
 
 
 def declared(base: Base) -> bool:

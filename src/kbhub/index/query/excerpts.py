@@ -209,9 +209,9 @@ def _densest(
     heavy = [weights.get(term.text, 1.0) / len(term.tokens) for term in terms]
     total = sum([weights.get(term.text, 1.0) for term in terms]) or 1.0
     best = 0.0, 0, 1
-    for end in sorted(at + 1 for at in worth):
-        rows = [0] * len(terms)
-        for start in range(end - 1, -1, -1):
+    for last in sorted(worth):
+        rows, end = [0] * len(terms), last + 1
+        for start in range(last, -1, -1):
             if pieces[start].startswith("#") or (bounds[end] - bounds[start] > limit + 1 and start + 1 < end):
                 break
             if start in worth:
