@@ -13,7 +13,7 @@ from typing import Any
 
 from kbhub.index.engine import Index, numbers, texts_of
 from kbhub.types import Document, Heading
-from kbhub.values import struct
+from kbhub.values import shared_start, struct
 
 MOST_PLACED = 500
 """Most chunks with a term that are sorted: some milliseconds. A commoner stem occurs in every form early on."""
@@ -94,19 +94,10 @@ def _mapping_of(written: str) -> dict[str, Any]:
     raise ValueError("front matter in it is nested too deeply")
 
 
-@struct
-class MemoryRow:
-    """A document with its front matter."""
-
-    path: str
-    title: str
-    tags: tuple[str, ...]
-    front_matter: dict[str, Any]
-    mtime_ns: int
-
-
-def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = None) -> list[MemoryRow]:
-    """Return documents with their front matter, sorted by path: those with a prefix and, unless None, at some paths."""
+def memory_rows(
+    index: Index, prefix: str = "", paths: Sequence[str] | None = None
+) -> list[tuple[str, str, tuple[str, ...], dict[str, Any], int]]:
+    """Return (path, title, tags, front matter, mtime in ns) of documents with a prefix, or of those at some paths."""
     where = "" if paths is None else "WHERE path IN @texts"
     rows = index.rows(
         f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
@@ -114,7 +105,7 @@ def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = No
     )
     with index.sound():
         return [
-            MemoryRow(path, title, texts_of(tags), _mapping_of(front), abs(mtime))
+            (path, title, texts_of(tags), _mapping_of(front), abs(mtime))
             for path, title, tags, front, mtime in rows
             if path.startswith(prefix)
         ]
@@ -164,7 +155,6 @@ def indexed_document(
     if not rows_found or (rows_found[0][1], abs(rows_found[0][2])) != (size, abs(mtime_ns)):
         return None
     number, _, _, digest, title, front_matter, problem = rows_found[0]
-    lines: list[str] = []
     headings: list[Heading] = []
     above: tuple[str, ...] = ()
     rows = index.rows(
@@ -172,27 +162,19 @@ def indexed_document(
         numbers([number]),
     )
     with index.sound():
-        for names, start, end, prose, text in rows:
-            parts = text.split("\n")
-            if start == len(lines) == end:  # continues a line that was too long for one chunk
-                lines[-1] += parts[0]
-                continue
-            lines += [""] * (start - 1 - len(lines))
+        for names, start, _, prose, text in rows:
             path_of_headings = texts_of(names)
             if prose and part_level is not None:  # the header of a part precedes its prose
                 line = start + text[:prose].rstrip("\n").count("\n")
-                changed = next(
-                    (at for at, name in enumerate(above) if path_of_headings[at : at + 1] != (name,)), len(above)
-                )
+                changed = len(shared_start(above, path_of_headings))
                 *outer, own = path_of_headings
                 headings += [Heading(at + 1, name, line) for at, name in enumerate(outer) if at >= changed]
                 headings.append(Heading(part_level, own, line))
                 above = path_of_headings
-            lines += parts[: end - len(lines)] if end > len(lines) else []
         document = Document(
             path=path,
             title=title,
-            lines=tuple(lines),
+            lines=tuple(_lines([row[1:] for row in rows])),
             front_matter=_mapping_of(front_matter),
             headings=tuple(headings),
             problems=(problem,) if problem else (),
@@ -264,15 +246,20 @@ def bodies(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def texts(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield (path, text) of documents, in the given order, with each line at its original number."""
     for path, chunks in _chunks(index, paths):
-        lines: list[str] = []
-        for start, end, _, text in chunks:
-            parts = text.split("\n")
-            if start == len(lines) == end:  # continues a line that was too long for one chunk
-                lines[-1] += parts[0]
-                continue
+        yield path, "\n".join(_lines(chunks))
+
+
+def _lines(chunks: Sequence[tuple[int, int, int, str]]) -> list[str]:
+    """Return the lines of the chunks of a document, (first line, last line, prose, text), each at its number."""
+    lines: list[str] = []
+    for start, end, _, text in chunks:
+        parts = text.split("\n")
+        if start == len(lines) == end:  # continues a line that was too long for one chunk
+            lines[-1] += parts[0]
+        else:
             lines += [""] * (start - 1 - len(lines))
-            lines += parts
-        yield path, "\n".join(lines)
+            lines += parts[: max(end - len(lines), 0)]
+    return lines
 
 
 def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tuple[int, int, int, str]]]]:

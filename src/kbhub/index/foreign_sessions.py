@@ -187,25 +187,21 @@ def refresh(base: Base, env: Mapping[str, str], home: Path) -> None:
     with suppress(OSError, ValueError, apsw.Error):
         states = [file.stat() for file in (database, Path(f"{database}-wal")) if file.is_file()]
         state = json.dumps([[found.st_mtime_ns, found.st_size] for found in states])
-        if base.sessions_of and not (mark.is_file() and mark.read_text("utf-8") == state):
-            _copy(database, base.path, base.sessions_of)
-            write_atomically(mark, state)
-
-
-def _copy(database: Path, folder: Path, project: Path) -> None:
-    """Write the sessions that began in a project or below; which of those are another's, the base's filter knows."""
-    private_directory(folder)
-    kept = set()
-    with opened(database) as connection:
-        for session in stored_sessions(connection):
-            inside = Path(os.path.realpath(session.folder)).is_relative_to(project)
-            if not inside or not _ID.fullmatch(session.id):
-                continue
-            file, changed = folder / f"{session.id}.jsonl", last_change(connection, session) * 1_000_000
-            kept.add(file.name)
-            if not file.is_file() or file.stat().st_mtime_ns != changed:
-                write_atomically(file, "".join(f"{json.dumps(event)}\n" for event in events(connection, session)))
-                os.utime(file, ns=(changed, changed))
-    for file in folder.glob("*.jsonl"):
-        if file.name not in kept:
-            file.unlink(missing_ok=True)
+        if not base.sessions_of or (mark.is_file() and mark.read_text("utf-8") == state):
+            return
+        folder, kept = private_directory(base.path), set()
+        with opened(database) as connection:
+            for session in stored_sessions(connection):
+                # Which of those below the project are another's, the base's filter knows.
+                inside = Path(os.path.realpath(session.folder)).is_relative_to(base.sessions_of)
+                if not inside or not _ID.fullmatch(session.id):
+                    continue
+                file, changed = folder / f"{session.id}.jsonl", last_change(connection, session) * 1_000_000
+                kept.add(file.name)
+                if not file.is_file() or file.stat().st_mtime_ns != changed:
+                    write_atomically(file, "".join(f"{json.dumps(event)}\n" for event in events(connection, session)))
+                    os.utime(file, ns=(changed, changed))
+        for file in folder.glob("*.jsonl"):
+            if file.name not in kept:
+                file.unlink(missing_ok=True)
+        write_atomically(mark, state)

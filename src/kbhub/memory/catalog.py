@@ -114,10 +114,10 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     uses = uses_of(hub).all(shelf.place)
     memories: dict[str, MemoryFile] = {}
     with suppress(IndexUnavailable), index.snapshot():
-        for row in memory_rows(index, shelf.prefix) if indexed else ():
-            if row.path in indexed:
-                facts, moment = facts_of(row.path, row.front_matter, row.tags), abs(row.mtime_ns) / 1e9
-                memories[row.path] = MemoryFile(shelf, row.path, row.title, facts, moment, uses.get(facts.id))
+        for path, title, tags, front, moment in memory_rows(index, shelf.prefix) if indexed else ():
+            if path in indexed:
+                facts = facts_of(path, front, tags)
+                memories[path] = MemoryFile(shelf, path, title, facts, moment / 1e9, uses.get(facts.id))
     for path in files - memories.keys():
         if stored := read(shelf, path, uses):
             memories[path] = stored

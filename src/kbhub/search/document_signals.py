@@ -361,8 +361,8 @@ def facts_in(bases: OpenBases, keys: Sequence[Key]) -> dict[Key, Facts]:
     for number, ids in by_base(set(wanted) - bases.facts.keys()).items():
         rows = bases.documents([(number, document) for document in ids])
         keys_of = {row.path: key for key, row in rows.items()}
-        for row in memory_rows(bases.open[number].index, paths=list(keys_of)):
-            bases.facts[keys_of[row.path]] = facts_of(row.path, row.front_matter, row.tags)
+        for path, _, tags, front, _ in memory_rows(bases.open[number].index, paths=list(keys_of)):
+            bases.facts[keys_of[path]] = facts_of(path, front, tags)
     return {key: bases.facts[key] for key in wanted if key in bases.facts}
 
 

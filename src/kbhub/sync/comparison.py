@@ -329,15 +329,14 @@ class DeletedTexts:
         # By real path, as for the index: one folder under two ids shares its texts, unless they are those of projects.
         place = f"{base.path}\0{base.sessions_of}" if base.sessions_of else str(base.path)
         digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
-        self.folder = root / digest[:16] if root else None
+        # A forgotten memory must really be gone.
+        self.folder = root / digest[:16] if root and base.kind != "memory" else None
         self.added: tuple[str, ...] = ()
         with suppress(OSError, ValueError, KeyError, TypeError):
             if self.folder:
                 listed = json.loads(read_regular(self.folder / ABOUT, _HEADER_BYTES))["keepDeleted"]
                 self.added = tuple(text for text in listed if isinstance(text, str))
-        # A forgotten memory must really be gone.
-        enabled = bool(root) and base.kind != "memory"
-        self.rules = parse_rules((*base.keep_deleted, *self.added), "keepDeleted") if enabled else ()
+        self.rules = parse_rules((*base.keep_deleted, *self.added), "keepDeleted") if self.folder else ()
 
     def wants(self, path: str) -> bool:
         """Whether the text of a file should be kept."""

@@ -268,30 +268,27 @@ def completed(indexes: Sequence[Index], text: str) -> str:
 
     It stays as it is if an index cannot be read, which the search itself reports.
     """
-    with suppress(IndexUnavailable):
-        return _completed(indexes, text)
-    return text
-
-
-def _completed(indexes: Sequence[Index], text: str) -> str:
-    typed = text.split(" ")[-1].lower()
-    beginning = _bare(fold(typed))
-    if len(beginning) < INTACT - 1 or not beginning.isalpha() or any(terms_among(one, stems(typed)) for one in indexes):
+    start, space, last = text.rpartition(" ")
+    beginning, counted = _bare(fold(last.lower())), Counter[str]()
+    if len(beginning) < INTACT - 1 or not beginning.isalpha():
         return text
-    counted = Counter[str]()
-    for index in indexes:
-        counted.update(terms_with_prefix(index, beginning[:INTACT]))
-    likely = sorted(counted, key=lambda term: (not term.startswith(beginning), -counted[term]))  # a stem may be shorter
-    words = (
-        word
-        for term in likely[:CANDIDATES]
-        for index in indexes
-        for passage in texts_with_term(index, term, TEXTS)
-        for word in sorted(_written(passage, term))
-        if _bare(word).startswith(beginning)
-    )
-    found = next(words, None)
-    return text.removesuffix(text.split(" ")[-1]) + found if found else text
+    with suppress(IndexUnavailable):
+        if any(terms_among(one, stems(last.lower())) for one in indexes):
+            return text
+        for index in indexes:
+            counted.update(terms_with_prefix(index, beginning[:INTACT]))
+        # A stem may be shorter.
+        likely = sorted(counted, key=lambda term: (not term.startswith(beginning), -counted[term]))
+        words = (
+            word
+            for term in likely[:CANDIDATES]
+            for index in indexes
+            for passage in texts_with_term(index, term, TEXTS)
+            for word in sorted(_written(passage, term))
+            if _bare(word).startswith(beginning)
+        )
+        return start + space + next(words, last)
+    return text
 
 
 def _slips(word: str, written: str, stem: str, term: str) -> int:
