@@ -138,12 +138,12 @@ def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, 
     assert read_record(folder_of(environment)).pid == record.pid
 
 
-def test_only_an_event_that_may_have_a_successor_starts_a_daemon(shop, environment, hook, monkeypatch):
-    begun = []
+def test_the_end_of_a_session_fills_the_inbox_and_starts_no_daemon(shop, environment, tmp_path, hook, monkeypatch):
+    begun, log = [], claude_log(tmp_path / "s.jsonl", RULE)
     monkeypatch.setattr(launch, "begin", lambda *given: begun.append(given))
 
-    hook("session-end", sent("codex", "session-end", environment.project), "codex")
-    assert begun == []
+    assert hook("session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
+    assert ([one.why for one in waiting(shop)], begun) == (["asked"], [])
     for name in ("session-start", "prompt", "tool"):
         data = sent("codex", name, environment.project, prompt=PROMPT, tool=EDITS["codex"]("src/pay.py", "x"))
         hook(name, data, "codex")
@@ -182,21 +182,16 @@ def test_without_a_daemon_or_with_a_dead_one_the_process_answers_itself(shop, en
 
 
 def test_an_input_that_never_ends_costs_the_time_limit(environment):
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "kbhub", "hook", "prompt", "--client", "codex"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=settings(environment),
         cwd=environment.project,
-    )
-    assert process.stdin is not None
-    process.stdin.write(b'{"session_id":')
-    process.stdin.flush()
-
-    assert process.wait(PATIENCE) == 0
-    assert process.stdout.read() == b""
-    process.stdin.close()
-    process.stdout.close()
+    ) as process:
+        process.stdin.write(b'{"session_id":')
+        process.stdin.flush()
+        assert (process.wait(PATIENCE), process.stdout.read()) == (0, b"")
 
 
 @pytest.mark.parametrize("fault", ["index", "data", "settings", "knowledge"])
@@ -215,13 +210,6 @@ def test_what_is_missing_or_broken_is_silence(shop, environment, fault, hook):
 
     for name in ("session-start", "prompt"):
         assert hook("prompt", sent("codex", name, environment.project, prompt=PROMPT)) == ""
-
-
-def test_the_end_of_a_session_fills_the_inbox(shop, environment, tmp_path, hook):
-    log = claude_log(tmp_path / "s.jsonl", RULE)
-
-    assert hook("session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
-    assert [one.why for one in waiting(shop)] == ["asked"]
 
 
 def test_the_command_is_for_clients(kbhub, environment, monkeypatch):

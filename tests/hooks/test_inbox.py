@@ -56,7 +56,6 @@ def test_at_most_three_are_proposed_the_surest_in_the_order_of_the_log(shop, env
 
 
 NO_RULES = [
-
     "Please fix the failing test in the basket module now.", "No.", "always",
     "Should we always run make check before a commit in this repository?",
     "> From now on, run make check before every commit in this repository.",

@@ -201,10 +201,9 @@ def test_windows_come_to_share_a_process_unless_it_serves_http_and_get_their_own
     assert (code, started(account, "cursor")) == (0, [command, serve, "--read-only"])
     assert "Each window has a process of its own." in out
     assert account.run("--client", "cursor", "--own-process")[1].split()[0] == "unchanged"
-    over_http = {"mcpServers": {"kbhub": {"command": "kbhub", "args": [serve, "--http"]}}}
-    account.file(".cursor/mcp.json", json.dumps(over_http))
-    assert account.run("--client", "cursor", "--yes")[0] == 0
-    assert started(account, "cursor") == [command, serve, "--http"]
+    entry.update(command="kbhub", args=[serve, "--http"])
+    account.file(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
+    assert (account.run("--client", "cursor", "--yes")[0], started(account, "cursor")[1:]) == (0, [serve, "--http"])
 
 
 def test_a_server_of_another_name_is_not_registered_twice(account):
@@ -251,13 +250,7 @@ def test_odd_toml_is_kept(account, before, after):
 
 @pytest.mark.parametrize(
     "before",
-    [
-        "",
-        "A: 1",
-        "extensions:\n",
-        "extensions: {} # mine\nB: 2\n",
-        "A: 1\r\nextensions:\r\n  x:\r\n    enabled: true\r\n",
-    ],
+    ["", "A: 1", "extensions:\n", "extensions: {} # mine\nB: 2\n", "A: 1\r\nextensions:\r\n  x:\r\n    y: true\r\n"],
 )
 def test_odd_yaml_is_kept(account, before):
     file = account.file(".config/goose/config.yaml", before)
@@ -343,11 +336,7 @@ def test_a_projects_file_is_found_without_its_client(account):
 
 
 @pytest.mark.parametrize(
-    ("more", "does"),
-    [
-        *(((), "` registers it for you only"), (("--dry-run",), "` registers it for you only")),
-        (("--remove",), " --remove` removes it for you"),
-    ],
+    ("more", "does"), [((), "` registers it for you only"), (("--remove",), " --remove` removes it for you")]
 )
 def test_a_client_without_a_file_in_a_project_is_named(account, more, does):
     """Alone it is a failure, beside others a note, and nothing to speak of where it was not asked for."""

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kbhub.__main__ import main
-from kbhub.setup.clients import CLIENTS
+from kbhub.setup.clients import CLIENTS, client_named
 from kbhub.setup.instructions import LINES, SKILL, SKILLS, SUBAGENT
 from kbhub.workspace.tool_names import ALL
 from setup_machine import Terminal
@@ -96,12 +96,10 @@ def test_a_link_out_of_the_project_is_not_followed(account):
 @pytest.mark.parametrize(
     "text",
     [
-        b"<!-- kbhub:start -->\nno end\n",
-        b"<!-- kbhub:end -->\n<!-- kbhub:start -->\n",
-        b"<!-- kbhub:start --><!-- kbhub:end --><!-- kbhub:start --><!-- kbhub:end -->",
-        "# A\n".encode("utf-16"),
+        b"<!-- kbhub:start -->\nno end\n", b"<!-- kbhub:end -->\n<!-- kbhub:start -->\n",
+        b"<!-- kbhub:start --><!-- kbhub:end -->" * 2, "# A\n".encode("utf-16"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("more", [[], ["--remove"]])
 def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text, more):
     file = account.project / "AGENTS.md"
@@ -188,6 +186,34 @@ def test_the_subagent_has_the_form_of_the_client_and_goes_without_a_trace(accoun
     assert not file.parent.exists()
 
 
+@pytest.mark.parametrize(
+    ("client", "names"),
+    [
+        ("claude-code", ".claude/settings.json .claude/agents/kbhub-researcher.md"),
+        ("codex", ".codex/hooks.json .codex/agents/kbhub-researcher.toml"),
+        *(
+            ("copilot-cli", ".github/agents/kbhub-researcher.agent.md"),
+            ("opencode", ".opencode/agents/kbhub-researcher.md"),
+        ),
+    ],
+)
+def test_init_tells_the_subagents_of_a_project_and_setup_undoes_it(account, monkeypatch, client, names):
+    """It asks, or takes an option; the files work for everybody, and a hook of the user's does not run twice."""
+    account.program(client_named(client).programs[0])
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert main(["init"]) == 0
+    assert f"AGENTS.md, {names.replace(' ', ', ')} so that" in account.capture.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["init", "--subagent"]) == 0
+    *hooks, _ = files = [account.project / name for name in names.split()]
+    assert all(re.findall(r'"(Sub\w+|kbhub hook)', hook.read_text())[1:] == ["kbhub hook"] for hook in hooks)
+    account.run("--project", "--remove", "--yes")
+    assert not any("kbhub" in file.read_text() for file in files if file.exists())
+    for options in (("--client", client, "--hooks"), ("--project", "--subagent")):
+        account.run("--yes", *options)
+    assert [file.exists() and "kbhub" in file.read_text() for file in files] == [False, True][-len(files) :]
+
+
 @pytest.mark.parametrize("what", ["skill", "subagent"])
 def test_what_somebody_made_theirs_is_left_alone(account, what):
     (account.home / ".claude").mkdir()
@@ -262,5 +288,5 @@ def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch
     monkeypatch.setattr("sys.stdin", Terminal("1\ny\n"))
     assert main(["init"]) == 0
     err = account.capture.readouterr().err
-    assert "Add lines to CLAUDE.md that" in err
+    assert "Write to CLAUDE.md so" in err
     assert f"Added lines to {account.project / 'CLAUDE.md'}." in err

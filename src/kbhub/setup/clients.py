@@ -17,7 +17,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -158,7 +158,7 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "opencode", "opencode", ("{xdg}/opencode/opencode.jsonc", "{xdg}/opencode/opencode.json"), keys=("mcp",),
         shape=_OPENCODE, programs=("opencode",), signs=("{xdg}/opencode",), project=("opencode.jsonc", "opencode.json"),
-        skills="{home}/.agents/skills", subagent="{xdg}/opencode/agents/kbhub-researcher.md",
+        skills="{home}/.agents/skills", subagent="{opencode}/agents/kbhub-researcher.md",
         later_keys=("mcp", "servers"),
     ),
     Client(
@@ -260,11 +260,14 @@ class Machine:
             "qwen": env.get("QWEN_HOME") or f"{home}/.qwen",
             "crush": env.get("CRUSH_GLOBAL_CONFIG") or f"{xdg}/crush",
             "continue": env.get("CONTINUE_GLOBAL_DIR") or f"{home}/.continue",
+            "opencode": f"{xdg}/opencode",
         }
 
-    def path(self, template: str) -> Path:
-        """Return the path a template from `CLIENTS` stands for."""
-        return Path(template.format_map(self.folders()))
+    def path(self, template: str, root: Path | None = None) -> Path:
+        """Return the path a template from `CLIENTS` stands for, for the user or in the project at `root`."""
+        folders = replace(self, home=root, env={}).folders() if root else self.folders()
+        there = {"copilot": f"{root}/.github", "opencode": f"{root}/.opencode"} if root else {}
+        return Path(template.format_map(folders | there))
 
     def file(self, client: Client) -> Path:
         """Return the user's file of a client, which may not exist."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from kbhub.errors import ConfigError
 from kbhub.hooks.events import BY_PLUGIN, CLIENT_EVENTS, EventName, HookClient
 from kbhub.setup.clients import SERVER, Client, Machine, client_named
-from kbhub.setup.plan import MAX_BYTES, PlannedStep, Step, planned
+from kbhub.setup.plan import MAX_BYTES, Action, PlannedStep, Step, planned
 from kbhub.setup.registration import data_of, decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import config_edits
@@ -109,9 +109,14 @@ def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) ->
     return tasks
 
 
-def subagent_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[PlannedStep]:
-    """Plan to write or delete the file of the subagent for each client that has such files."""
-    tasks = []
+def subagent_tasks(
+    clients: Sequence[Client], machine: Machine, root: Path | None = None, *, remove: bool
+) -> list[PlannedStep]:
+    """Plan to write or delete the file of the subagent for each client that has such files.
+
+    With the `root` of a project (its symlinks resolved), its files there, and hooks that tell every subagent.
+    """
+    tasks = hooks_tasks(clients, machine, (SERVER,), root, remove=remove) if root else []
     for client in clients:
         if client.subagent:
             text = SUBAGENT.read_text("utf-8")
@@ -122,12 +127,14 @@ def subagent_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool)
                 fields = dict(line.split(": ", 1) for line in head.splitlines())
                 lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
                 text = "\n".join([*lines, f"developer_instructions = '''\n{body.lstrip()}'''", ""])
-            title, file = f"Subagent for {client.title}", machine.path(client.subagent)
-            tasks.append(_file_task("subagent", title, file, text.encode(), machine, remove=remove))
+            title, file = f"Subagent for {client.title}", machine.path(client.subagent, root)
+            tasks.append(_file_task("subagent", title, file, text.encode(), machine, root, remove=remove))
     return [task for task in tasks if not remove or task.step.action != "nothing"]
 
 
-def _file_task(subject: str, title: str, file: Path, text: bytes, machine: Machine, *, remove: bool) -> PlannedStep:
+def _file_task(
+    subject: str, title: str, file: Path, text: bytes, machine: Machine, root: Path | None = None, *, remove: bool
+) -> PlannedStep:
     """Plan to write or delete a file that is all kbhub's, and with it a folder that has nothing else."""
 
     def change(content: bytes | None) -> bytes | None:
@@ -136,7 +143,7 @@ def _file_task(subject: str, title: str, file: Path, text: bytes, machine: Machi
         return None if remove else text
 
     step = Step(subject=subject, title=title, action="delete" if remove else "write", file=file)
-    task = planned(step, change, machine)
+    task = planned(step, change, machine, within=root)
     write = task.do
     if write is None or not remove:
         return task
@@ -204,17 +211,31 @@ HOOKED: tuple[Hooked, ...] = (
 )  # fmt: skip
 
 
-def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
-    """Plan to register or remove the hooks of those clients that have some; `argv` is what starts kbhub."""
+def hooks_tasks(
+    clients: Sequence[Client], machine: Machine, argv: Sequence[str], root: Path | None = None, *, remove: bool
+) -> list[PlannedStep]:
+    """Plan to register or remove the hooks of those clients that have some; `argv` is what starts kbhub.
+
+    In the project at `root`, only the one for subagents, and only for clients that run none of the user's hooks.
+    """
     names, tasks = {client.name for client in clients}, list[PlannedStep]()
+    run = " ".join(hooked_clients(machine, root)) if root and not remove else ""
     for hooked in (one for one in HOOKED if one.client in names):
-        file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
-        step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
-        wanted = {event: _entry(hooked, name, machine, argv) for name, event in CLIENT_EVENTS[hooked.client].items()}
-        change = partial(_with_hooks, file=file, wanted={} if remove else wanted, own=hooked.own)
+        file, title = machine.path(hooked.file, root), client_named(hooked.client).title
+        here = "" if hooked.own or title in run else "subagent-start"  # GitHub's agents run a project's own files, too
+        wanted = {
+            event: _entry(hooked, name, machine, argv)
+            for name, event in CLIENT_EVENTS[hooked.client].items()
+            if not remove and (root is None or name == here)
+        }
+        if not (wanted or remove):
+            continue
+        action: Action = "delete" if remove else "write"
+        step = Step(subject="hooks", title=f"Hooks for {title}", action=action, file=file)
+        change = partial(_with_hooks, file=file, wanted=wanted, own=hooked.own)
         notes = (hooked.hint,) if hooked.hint and not remove else ()
-        tasks.append(planned(step, change, machine, notes=notes))
-    if "opencode" in names:
+        tasks.append(planned(step, change, machine, within=root, notes=notes))
+    if "opencode" in names and root is None:
         text = OPENCODE.read_text("utf-8").replace('["kbhub"]', json.dumps(argv), 1).encode()
         file = machine.path(OPENCODE_FILE)
         tasks.append(_file_task("hooks", "Hooks for opencode", file, text, machine, remove=remove))

@@ -50,8 +50,9 @@ from kbhub.search.document_signals import FADING_DAYS
 from kbhub.server.daemon.protocol import DaemonFolder, running
 from kbhub.setup.clients import Machine
 from kbhub.setup.init import declare_okf, make_knowledge, point_to
-from kbhub.setup.instructions import agents_tasks
-from kbhub.setup.plan import carry_out
+from kbhub.setup.instructions import agents_tasks, subagent_tasks
+from kbhub.setup.plan import PlannedStep, carry_out
+from kbhub.setup.registration import chosen_clients
 from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare
 from kbhub.usage.gaps import summary
@@ -60,7 +61,7 @@ from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, Grant, find_pointer, identity, trust_pointer
 
-LINES_QUESTION = "Add lines to {} that make agents and their subagents search here first?"
+LINES_QUESTION = "Write to {} so that agents and their subagents search here first?"
 
 
 class TrustResult(Model):
@@ -89,6 +90,7 @@ def init(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     okf: bool = False,
     agents_md: Annotated[bool | None, Parameter(name="--agents-md", negative="--no-agents-md")] = None,
+    subagent: Annotated[bool | None, Parameter(negative="--no-subagent")] = None,
     common: Common,
 ) -> Reply:
     """Choose what kbhub searches here, or create knowledge/.
@@ -103,6 +105,7 @@ def init(
         name: Readable name of the project's knowledge.
         okf: Make it a bundle of the Open Knowledge Format: add index.md and log.md.
         agents_md: Add the lines of `kbhub setup --agents-md`. Without this option, kbhub asks you.
+        subagent: Add the files of `kbhub setup --project --subagent`. Without this option, kbhub asks you.
     """
     found = choices(hub) if knowledge is None else ()
     if found and sys.stdin.isatty() and not common.json:
@@ -120,11 +123,16 @@ def init(
     if not found:
         hub.rediscover()
         made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
-    root = discovery.workspace.root
-    tasks = agents_tasks(root, Machine(options.home, options.env), remove=False) if root else []
-    asked = agents_md is None and made.knowledge is not None and not common.json
-    files = ", ".join(task.step.title for task in tasks if task.do)
-    if agents_md or (asked and files and confirmed(LINES_QUESTION.format(files))):
+    tasks, root, machine = list[PlannedStep](), discovery.workspace.root, Machine(options.home, options.env)
+    if root:
+        clients, lines = chosen_clients(machine, (), root), agents_tasks(root, machine, remove=False)
+        wanted = ((agents_md, lines), (subagent, subagent_tasks(clients, machine, root, remove=False)))
+        tasks = [task for option, planned in wanted if option for task in planned]
+        asked = [task for option, planned in wanted if option is None for task in planned if task.do]
+        files = ", ".join(str(task.step.file.relative_to(root)) for task in asked)
+        if files and made.knowledge and not common.json and confirmed(LINES_QUESTION.format(files)):
+            tasks += asked
+    if tasks:
         steps = [carry_out(task) for task in tasks]
         # A file that was there before has a copy.
         written = tuple(step.file for step in steps if step.state == "done" and not step.backup)

@@ -82,7 +82,8 @@ def setup(
         agents_md: Add lines to the project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search first.
         skill: Install skills to search and to ingest sources, in clients that support skills.
         subagent: Install the subagent kbhub-researcher, which searches, reads and answers with refs, in Claude Code,
-            Codex, Copilot CLI, Cursor, Gemini CLI and opencode. Without this option, kbhub asks you.
+            Codex, Copilot CLI, Cursor, Gemini CLI and opencode; with --project, into the project, with a hook for
+            subagents in Claude Code and Codex. Without this option, kbhub asks you.
         hooks: Register hooks, which give Claude Code, Codex, Copilot CLI, Gemini CLI and opencode the notes that
             matter for a prompt or a file. Without this option, kbhub asks you.
         own_process: Give each window a server of its own, instead of one process for all (`serve --connect`).
@@ -99,11 +100,10 @@ def setup(
     machine = Machine(Path.home(), dict(os.environ))
     tasks, notes = list[PlannedStep](), tuple[str, ...]()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
-    serve = (SERVE,) if own_process else (SERVE, MODE)
+    serve, root = (SERVE,) if own_process else (SERVE, MODE), _project(common, machine) if project else None
     by_hand = () if no_server else pastes(client, (*how.argv, *serve), remove=remove)
     if not no_server and (client or project or not (agents_md or skill or subagent)):
-        if project:
-            root = _project(common, machine)
+        if root:
             sharing = chosen_clients(machine, client, root) if remove else chosen
             tasks += project_tasks(sharing, machine, (SERVER, *serve), root, remove=remove)
             if client or not tasks:  # else nobody asked for those that have none
@@ -118,10 +118,10 @@ def setup(
             elif hooks or (asking and any(one.name in HOOK_CLIENTS for one in chosen) and confirmed(HOOKS_QUESTION)):
                 tasks += (hooking := hooks_tasks(chosen, machine, how.argv, remove=False))
                 notes += (SPEAK,) if hooking else ()
-            if remove and subagent is None:
-                tasks += subagent_tasks(chosen if client else CLIENTS, machine, remove=True)
-            elif subagent is None and not (yes or dry_run):
+            if subagent is None and not (remove or yes or dry_run):
                 tasks += _offered(chosen, machine, common, lines=not agents_md)
+        if remove and subagent is None:
+            tasks += subagent_tasks(chosen if client else CLIENTS, machine, root, remove=True)
         if remove and not client:  # what other options wrote goes, too
             left = [] if project or skill else skill_tasks(CLIENTS, machine, remove=True)
             left += [] if agents_md else _lines(common, machine, remove=True)
@@ -136,7 +136,7 @@ def setup(
     if still := " ".join(f"--client {one.name}" for one in chosen if one.name in there):
         notes += (REGISTERED.format(still),)
     if subagent:
-        tasks += subagent_tasks(chosen, machine, remove=remove)
+        tasks += subagent_tasks(chosen, machine, root, remove=remove)
     if agents_md:
         tasks += agents_tasks(_project(common, machine), machine, remove=remove)
     subjects = {task.step.subject for task in tasks}
