@@ -80,10 +80,8 @@ def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_t
     quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"
     listed = "1. One\n\n   :::info\n\n   Two.\n\n   :::\n\n2. Three"
 
-    assert (
-        renderable('{{< warning title="Mind" >}}\nIt hurts.\n{{< /warning >}}\nEnd.')
-        == "> **Mind**\n> It hurts.\n\nEnd."
-    )
+    warning = '{{< warning title="Mind" >}}\nIt hurts.\n{{< /warning >}}\nEnd.'
+    assert renderable(warning) == "> **Mind**\n> It hurts.\n\nEnd."
     assert renderable("{{< note >}} stays open") == " stays open"
     assert renderable(text) == quoted
     assert renderable(listed) == "1. One\n\n   > **Info**\n   >\n   > Two.\n   >\n\n\n2. Three"

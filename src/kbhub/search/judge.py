@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Term, fold
-from kbhub.search.evidence import cohesion, gap, is_name, rarity
+from kbhub.search.evidence import cohesion, gap, is_identifier, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
@@ -25,6 +26,9 @@ ABSENT_NAME = 0.79
 
 LEAST_DIGITS = 3
 """Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
+
+FEW_DOCUMENTS = 3
+"""Among the examined hits, documents with a word that stands out: in more, it is rather a word of the subject."""
 
 ABSENT_WORDS, USUALLY_ABSENT = 1.0, 0.1
 """Log-odds that the share of a query's words that occur nowhere costs, and the share that costs nothing: that of
@@ -116,10 +120,11 @@ def judge(
     unmatched: Sequence[str],
     *,
     embedded: bool,
-) -> float:
+) -> tuple[float, bool]:
     """Return the probability that the bases answer a query: that of the best of the examined hits.
 
-    `sought` are the query's own terms, and `unmatched` its words that occur nowhere.
+    And whether it has only names and numbers, and a hit has all of them. `sought` are the query's own terms, and
+    `unmatched` its words that occur nowhere.
     """
     texts = dict.fromkeys([term.text for term in plan.weighted])
     # Other wordings are there to say with other words what the question's own do not find.
@@ -139,11 +144,23 @@ def judge(
         if most > best:
             best = max(best, confidence(*values, gap(values[0].missing, values[0].text)))
     # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
-    is_literal = any(hit.evidence is not None and hit.evidence.literal for hit in hits)
-    if texts and is_literal and texts.keys() <= {term.text for term in sought}:
-        telling = all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts)
-        best = max(best, STRONG if telling else WEAK)
-    return min(best, ABSENT_NAME) if any(is_name(word) or word.isdecimal() for word in unmatched) else best
+    literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
+    certain = bool(literal and texts) and texts.keys() <= {term.text for term in sought}
+    named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts)
+    if certain:
+        stems = {stem for term in plan.weighted for stem in term.stems}
+        rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, texts, stems) for one in literal.values())
+        best = max(best, STRONG if named or rare else WEAK)
+    doubtful = any(is_name(word) or word.isdecimal() for word in unmatched)
+    return (min(best, ABSENT_NAME) if doubtful else best), named
+
+
+def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bool:
+    """Return whether a chunk's title or heading has all words of a query, or each is code in it or a joined word."""
+    code = evidence.text.lower()
+    return stems.issubset(evidence.name) or all(
+        f"`{word.lower()}`" in code or (is_identifier(word) and not re.search(r"\s", word)) for word in texts
+    )
 
 
 def verdict(confidence: float) -> Verdict:

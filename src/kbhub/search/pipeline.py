@@ -6,6 +6,7 @@ Reads only. Imports numpy, so it is called through `search.search`.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -56,6 +57,14 @@ NEAR = 0.85
 """Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
+
+_ASKS_DECISION = re.compile(r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?)\b", re.IGNORECASE)
+_DECISION = re.compile(
+    r"^(?:#{1,6}[ \t]*(?:\d+\.?[ \t]*)?(?:decision|decision outcome|outcome|resolution)[ \t:]*$"
+    r"|[>*_ \t-]{0,9}(?:chosen (?:options?|alternative|solution)|decision(?: outcome)?)[*_]{0,3}:)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A heading or a line that the forms of decision records (MADR, Nygard's) put before what was decided."""
 
 FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
@@ -142,8 +151,10 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
 
     replaced, complete = {fix.typed for fix in fixes}, bases.complete
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
-    trust = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
+    trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
+    if named and plan.both:  # by its meaning, a name is near everything
+        hits = [hit for hit in hits if any(part.signal == "keyword" for part in hit.parts)]
     kept = hits
     if query.min_signals > 1:
         kept = [hit for hit in hits if len([part for part in hit.parts if part.rank]) >= query.min_signals]
@@ -394,19 +405,22 @@ def described(
         return f"{ref_of(bases.open[key[0]].base, bases.documents([owner])[owner].path, active)}:{chunk.start_line}"
 
     hits, words, weights = [], tuple(terms), {term.text: term.weight for term in plan.weighted}
+    decided = bool(_ASKS_DECISION.search(plan.question))
     for best in page:
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
-        near = [chunks[other.key] for other in best.more[:also] if best is page[0] and other.score >= NEAR * best.score]
+        near = _near(best, bases, also, decided=decided) if best is page[0] else []
         if document.path.lower().endswith(SITE_SUFFIXES):
             chunk, near = _shown(chunk), [*map(_shown, near)]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
-        text, offset = _excerpt(chunk, words, EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0), weights)
-        more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights)[0]} if second else {}
+        room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)
+        text, offset = _excerpt(chunk, words, room, weights, decided=decided)
+        more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights, decided=decided)[0]} if second else {}
         own, age = said[best.key[0]], age_days(document, bases.now)
         outdated_by = own.outdated.get(document.id)
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
-        others = sorted([chunks[other.key] for other in best.more[:also]], key=attrgetter("start_line"))
+        beside = {one.id: one for one in (*filter(None, [second]), *[chunks[other.key] for other in best.more[:also]])}
+        others = sorted(beside.values(), key=attrgetter("start_line"))
         twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
         signals = []
         for one in best.parts if plan.query.explain else ():
@@ -448,16 +462,30 @@ def described(
     return tuple(hits)
 
 
+def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> list[ChunkRow]:
+    """Return other chunks of a document that may answer as well as the best, or, if asked for, the decision."""
+    chunks = bases.chunks([best.key, *[other.key for other in best.more[: None if decided else also]]])
+    if also and decided and not _DECISION.search(chunks[best.key].text):
+        for other in best.more:
+            if _DECISION.search(chunks[other.key].text):
+                return [chunks[other.key]]
+    return [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
+
+
 def _shown(chunk: ChunkRow) -> ChunkRow:
     """Return a chunk without what only a documentation site understands."""
     text = readable(chunk.text[chunk.prose :])
     return replace(chunk, text=f"{chunk.text[: chunk.prose]}{text}")
 
 
-def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float]) -> tuple[str, int]:
-    """Cut an excerpt, from the front matter only if nothing else matches."""
-    front, prose = chunk.text[: chunk.prose], chunk.text[chunk.prose :]
-    if front and not (prose.strip() and (spans(prose, terms) or not spans(front, terms))):
+def _excerpt(
+    chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float], *, decided: bool
+) -> tuple[str, int]:
+    """Cut an excerpt: from the front matter only if nothing else matches, and from the decision on if that is asked."""
+    decision = _DECISION.search(chunk.text, chunk.prose) if decided else None
+    at = decision.start() if decision else chunk.prose
+    front, prose = chunk.text[:at], chunk.text[at:]
+    if front and not decision and not (prose.strip() and (spans(prose, terms) or not spans(front, terms))):
         front, prose = "", chunk.text
-    part, offset = excerpt(prose, terms, limit, weights)
+    part, offset = excerpt(prose, () if decision else terms, limit, weights)
     return part, offset + front.count("\n")
