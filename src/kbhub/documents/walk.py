@@ -237,6 +237,8 @@ class PendingFolder:
     real: str
     """Path on disk, relative to the base; differs from `path` below a link."""
     layers: tuple[Layer, ...]
+    prefix: str = ""
+    """`path` and a slash; empty for the base itself."""
 
 
 @struct(frozen=False)
@@ -312,7 +314,7 @@ class Traversal:
             return []
         folders: list[PendingFolder] = []
         for entry in entries:
-            path = _prefix(folder) + entry.name
+            path = folder.prefix + entry.name
             try:
                 if (inner := self._entry(entry, path, folder)) is not None:
                     folders.append(inner)
@@ -328,7 +330,7 @@ class Traversal:
         whole = not only or (folder.path != "" and belongs(folder.path, only))
         plain, names = None, self._names.get(folder.path, set())
         if whole and self.wanted is None and self.base.kind != "session":
-            plain = FileListing(_prefix(folder))
+            plain = FileListing(folder.prefix)
             with os.scandir(place) as entries:
                 listed, passed = self._split(entries, plain)
             if len(self.files) + self.count + len(plain.names) > self.limits.files:
@@ -397,7 +399,7 @@ class Traversal:
         """Count the files of a folder that are skipped only for their suffix, unless the base has session logs."""
         for name in names if self.wanted is None and self.base.kind == "document" else ():
             kind = passed_over(name)
-            if kind and self.filters.rule_reason(_prefix(folder) + name, folder.layers, directory=False) is None:
+            if kind and self.filters.rule_reason(folder.prefix + name, folder.layers, directory=False) is None:
                 self.passed_over[kind] += 1
 
     def _entry(self, entry: os.DirEntry[str], path: str, folder: PendingFolder) -> PendingFolder | None:
@@ -410,7 +412,7 @@ class Traversal:
             if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
                 self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
                 if path.count("/") < MAX_DEPTH:
-                    return PendingFolder(path, f"{folder.real}/{name}" if folder.real else name, layers)
+                    return PendingFolder(path, f"{folder.real}/{name}" if folder.real else name, layers, f"{path}/")
                 self._skip(path, f"folders are only read {MAX_DEPTH} levels deep; move it up")
         elif self.wanted is not None and path not in self.wanted:
             pass  # a file where a folder was expected
@@ -461,7 +463,7 @@ class Traversal:
         elif inside and (reason := filters.target_reason(inside.replace(os.sep, "/"))) is not None:
             self._skip(path, f"the link leads to a file or folder that is skipped: {reason}")
         elif directory:
-            self.linked.append(PendingFolder(path, inside.replace(os.sep, "/"), layers))
+            self.linked.append(PendingFolder(path, inside.replace(os.sep, "/"), layers, f"{path}/"))
         else:
             self._file(entry, path)
 
@@ -471,10 +473,6 @@ class Traversal:
             self.skipped.append(Problem(subject=subject, message=f"{subject}: {reason}."))
         elif len(self.skipped) == MAX_SKIPPED:
             self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than listed here."))
-
-
-def _prefix(folder: PendingFolder) -> str:
-    return f"{folder.path}/" if folder.path else ""
 
 
 def inside_of(root: str, real: str, separator: str = os.sep) -> str | None:

@@ -31,7 +31,7 @@ from kbhub.index.side_files import Use
 from kbhub.search.document_signals import Facts, Source, facts_of, strength
 from kbhub.values import struct
 from kbhub.workspace.discovery import Files, MemoryFolder, memories_folder
-from kbhub.workspace.files import Content, Folder, open_folder, private_directory
+from kbhub.workspace.files import Content, open_folder, private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.trash import Trash
 
@@ -301,13 +301,15 @@ class FolderFiles:
     def create(self, path: str, data: bytes) -> None:
         """Write a new file; raise `FileExistsError` if the path is taken."""
         private_directory(self.shelf.folder)
-        with self._opened(path) as (folder, name):
+        *folders, name = path.split("/")
+        with open_folder(self.shelf.base, folders) as folder:
             folder.sweep()
             folder.create(name, data, 0o600)
 
     def replace(self, path: str, data: bytes) -> None:
         """Overwrite a file, keeping its mode; raise `WriteRefused` if it is a link."""
-        with self._opened(path) as (folder, name):
+        *folders, name = path.split("/")
+        with open_folder(self.shelf.base, folders) as folder:
             if (status := folder.status(name)) and stat.S_ISLNK(status.st_mode):
                 raise WriteRefused(path, "it is a link; change the file that it leads to")
             if not folder.replace(name, data, folder.read(name)):
@@ -315,15 +317,10 @@ class FolderFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link rather than what it leads to."""
-        with self._opened(path) as (folder, name):
-            if not (status := folder.status(name)) or not folder.remove(name, Content(b"", status)):
-                raise OSError(errno.EAGAIN, "another program has just changed it", path)
-
-    @contextmanager
-    def _opened(self, path: str) -> Iterator[tuple[Folder, str]]:
         *folders, name = path.split("/")
         with open_folder(self.shelf.base, folders) as folder:
-            yield folder, name
+            if not (status := folder.status(name)) or not folder.remove(name, Content(b"", status)):
+                raise OSError(errno.EAGAIN, "another program has just changed it", path)
 
 
 def files_of(shelf: MemoryFolder) -> Files:

@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -303,10 +304,8 @@ def remote_ref(hub: Hub, remote: str | None, scope: Literal["project", "user"]) 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill git and all its child processes."""
     if hasattr(os, "killpg"):
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
     else:
         process.kill()
     process.communicate()

@@ -369,11 +369,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
     def files(self, paths: Sequence[str] | None = None) -> dict[str, tuple[int, int, bytes]]:
         """Return path → (size, mtime in ns, hash) of all documents, or of those at some paths."""
-        every = "SELECT path, size, mtime_ns, hash FROM document"
-        if paths is None:
-            rows = self._rows(every)
-        else:
-            rows = [row for path in paths for row in self._rows(f"{every} WHERE path = ?", path)]
+        every, some = "SELECT path, size, mtime_ns, hash FROM document", "path IN (SELECT value FROM json_each(?))"
+        rows = self._rows(every) if paths is None else self._rows(f"{every} WHERE {some}", list(paths))
         return {path: (size, mtime, digest) for path, size, mtime, digest in rows}
 
     def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]:
@@ -473,9 +470,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             "SELECT path, problem FROM document WHERE problem IS NOT NULL "
             "AND NOT EXISTS (SELECT 1 FROM chunk WHERE document_id = document.id)"
         )
-        if paths is None:
-            return dict(self._rows(f"{every} ORDER BY path"))
-        return dict(row for path in paths for row in self._rows(f"{every} AND path = ?", path))
+        some = "" if paths is None else "AND path IN (SELECT value FROM json_each(?))"
+        return dict(self._rows(f"{every} {some} ORDER BY path", *([] if paths is None else [list(paths)])))
 
     def set_commits(self, times: Mapping[str, int]) -> None:
         """Store the last commit of documents: path → seconds since the epoch."""
