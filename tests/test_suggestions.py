@@ -107,6 +107,9 @@ def test_a_readme_is_what_is_left(environment, kbhub):
 
     told = "1 Markdown file in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it."
     assert outside(environment.hub()) == (ASK, told)
+    (environment.project / ".git").rename(environment.home / "git")
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    assert "(knowledge/) is not part of a base; `kbhub init --knowledge knowledge`" in outside(environment.hub())[1]
 
 
 @pytest.mark.parametrize("pointer", [None, '{"knowledge": "./knowledge"}'])

@@ -44,6 +44,7 @@ LINES = {
     "help": "--help",
     "help base add": "base add --help",
     "help bases": "base --help",
+    "help --json nosuch": "nosuch --help",
     "version": "--version",
     "-V": "--version",
 }
@@ -94,6 +95,7 @@ def test_words_that_name_no_command_are_searched_for(environment, kbhub):
         done = kbhub(*line.split())
         said = f'Unknown command "{line.split()[0]}". Did you mean "{meant}"? To search for it: `kbhub search '
         assert (done.code, said in done.err) == ((2, True) if meant else (0, False))
+    assert 'Unknown command "memory". Did you mean "memories"?' in kbhub("help", "memory", code=2).err
 
 
 def test_every_help_fits_a_screen(kbhub):

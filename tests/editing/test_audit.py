@@ -170,9 +170,10 @@ def test_links_that_only_kbhub_follows_are_told(audited):
     """On GitHub case and ending of a path matter; of a name in brackets they do not."""
     paths = ("Guides/setup.md", "guides/Setup", "./GUIDES/setup", "setup.md", "guides/Setup.html", "guides/Setup.md")
     links = [*(f"[x]({path})" for path in paths), "[[SETUP]]"]
-    report = audited({"a.md": "\n".join(links), "guides/Setup.md": "# S\n"}, checks=["spelling"])
-
-    found = {one.line: (one.severity, one.fix and one.fix.after) for one in report.findings}
+    files = {"a.md": "\n".join(links), "guides/Setup.md": "# S\n", "b/c.md": "[x](guides/Setup.md)"}
+    report = audited(files, checks=["spelling"])
+    assert "'guides/Setup.md' works here, but it resolves only by name or from" in report.findings[-1].message
+    found = {one.line: (one.severity, one.fix and one.fix.after) for one in report.findings if one.ref == "a.md"}
     assert found == {
         1: ("warning", "guides/Setup.md"),
         2: ("info", "guides/Setup.md"),

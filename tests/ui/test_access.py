@@ -75,7 +75,7 @@ def test_the_token_leads_to_no_other_site(shared, path):
 
 def test_without_the_cookie_nothing_is_shown_and_every_answer_forbids_what_the_page_does_not_need(shared):
     """Not even what every installation has, and no cookie makes an error."""
-    _, opened, _ = shared
+    _, opened, cookie = shared
     for path in ("/", "/?token=wrong", "/read?ref=deploy.md", "/static/kbhub.css", "/events"):
         status, _, text = opened.ask(path)
         assert status == 401
@@ -83,7 +83,6 @@ def test_without_the_cookie_nothing_is_shown_and_every_answer_forbids_what_the_p
         assert "release" not in text
     assert opened.ask("/", Cookie=f"kbhub-{opened.port}=caf\u00e9")[0] == 401
 
-    _, opened, cookie = shared
     for path in ("/", "/read?ref=deploy.md", "/nowhere", "/read?ref=missing.md"):
         headers = opened.ask(path, Cookie=cookie)[1]
         policy = headers["content-security-policy"]
@@ -168,12 +167,7 @@ def test_health_works_with_a_broken_config_that_a_search_names(shared):
     assert 'class="hit"' in opened.ask("/?q=rollback", Cookie=cookie)[2]
 
 
-# Whatever is sent to the page, and however much of it: an answer below 500
-
-
 SECONDS = 30
-
-EXAMPLES = 40
 
 
 def sent(port: int, request: bytes) -> bytes:
@@ -263,7 +257,7 @@ STRANGERS = st.lists(st.tuples(st.sampled_from((b"Cookie", b"Origin", b"Host")),
 FORM = b"application/x-www-form-urlencoded"
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=40)
 @given(TARGETS, PAIRS | ESCAPED, HEADERS, PAIRS | BYTES, st.none() | STRANGERS)
 def test_no_request_is_an_error_of_the_server(shared, target, query, headers, body, stranger):
     _, page, cookie = shared

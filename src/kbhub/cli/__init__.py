@@ -68,6 +68,9 @@ def arranged(given: Sequence[str]) -> list[str]:
     if rest == HELP_OPTIONS:
         return rest
     if rest and (option := _WORDS.get(rest[0])) and (option in HELP or not rest[1:]):
+        words = leading(rest[1:])[1]
+        if option in HELP and words and words[0] not in {*chain(*TOP.values()), *OLD, "help", *subcommands("")}:
+            return [*words, option]  # no search: it has no help of such a command
         return arranged([*rest[1:], option])
     if not rest or rest[0].startswith("-"):
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)

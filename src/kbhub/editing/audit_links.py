@@ -226,7 +226,8 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
     certain = link.by == "path" and fault not in (_PAGE, _ELSEWHERE) and targets.is_alone(goal)
     fix = _fix(link, goal) if certain else None
     better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
-    message = f"The link to {link.target!r} resolves to {goal!r}, but {fault}."
+    leads = "works here" if link.target.lstrip("./") == goal else f"resolves to {goal!r}"
+    message = f"The link to {link.target!r} {leads}, but {fault}."
     others = (material.ref(goal),)
     yield Found(material, link.path, message, f"Change it to {better!r}.", link.line, others, fix, severity, "spelling")
 

@@ -104,11 +104,15 @@ def outside(hub: Hub) -> tuple[str, ...]:
 
 def _left_out(hub: Hub, root: Path, markdown: NotesFolder) -> str:
     """Return the sentence on Markdown in no base."""
-    count = sum(markdown.places.values())
+    places, target = markdown.places, root
+    if hub.discovery().project is None and is_directory(root / FOLDER):  # it only lacks a pointer
+        target = root / FOLDER
+        places = {name: count for name, count in places.items() if name == f"{FOLDER}/"} or places
+    count = sum(places.values())
     least = "" if markdown.complete else "at least "
     files, verb = ("file", "is") if count == 1 and markdown.complete else ("files", "are")
-    sentence = f"{least}{count} Markdown {files} in this project ({_named(markdown.places)}) {verb} not part of a base"
-    remedy = f"{_remedy(hub, root, root)} includes {'it' if verb == 'is' else 'them'}."
+    sentence = f"{least}{count} Markdown {files} in this project ({_named(places)}) {verb} not part of a base"
+    remedy = f"{_remedy(hub, root, target)} includes {'it' if verb == 'is' else 'them'}."
     return f"{sentence[0].upper()}{sentence[1:]}; {remedy}"
 
 
