@@ -20,17 +20,17 @@ from kbhub.workspace.files import private_directory
 DAMAGED = (apsw.NotADBError, apsw.CorruptError)
 
 
+@struct(frozen=False)
 class SideFile:
     """A SQLite file of one user and many processes; it need not exist.
 
     kbhub does without it: what cannot be read counts as empty, and a damaged file makes room for a new one.
     """
 
+    path: Path
+
     busy_ms = BUSY_MS
     tables = ""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
         if not self.path.exists():

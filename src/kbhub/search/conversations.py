@@ -60,10 +60,11 @@ def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
 
 def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
     """Add what the signals of conversations say of the examined chunks, of all or none: so none is favoured by kind."""
-    texts = bases.texts(plan.examined)
+    texts, spoken = bases.texts(plan.examined), 0
     for hit, chunk, document in texts:
         hit.spoken = is_conversation(chunk, document)
-    share = ([hit.spoken for hit in plan.examined].count(True) / max(1, len(texts)) - LEAST_SHARE) / (1 - LEAST_SHARE)
+        spoken += hit.spoken
+    share = (spoken / max(1, len(texts)) - LEAST_SHARE) / (1 - LEAST_SHARE)
     if share <= 0:
         return
     beside = _beside(texts)

@@ -189,7 +189,7 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             if keeping.rules:
                 differ += filter(keeping.lacks, files.keys() - differ)
             different = [scan.entry(path) for path in sorted(differ)]
-            failed = {path for path, _ in index.problems()} if different else set()
+            failed = dict(index.problems()) if different else {}
     except IndexUnavailable:
         return _from_nothing(scan)
     # Files that still cannot be read are no work, or every search would retry them.

@@ -505,16 +505,11 @@ def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discov
         folders = {MEMORY_ID: project_folder(data, identity) if identity else None, USER_ID: top / USER_ID}
         bases += [_memory_base(id_, folder) for id_, folder in folders.items() if folder and _visible(folder)]
     folder = top.with_name(COMPLETIONS_ID)
-    taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
-    if COMPLETIONS_ID not in taken and is_directory(folder) and folder not in [base.path for base in bases]:
-        bases.append(
-            Base(
-                id=COMPLETIONS_ID,
-                path=folder,
-                origin="config",
-                name="Chat answers",
-                description="Answers of language models, saved by `kbhub doc distil`; not reviewed.",
-                writable=True,
-            )
+    if is_directory(folder) and folder not in [base.path for base in bases]:
+        about = "Answers of language models, saved by `kbhub doc distil`; not reviewed."
+        chats = Base(
+            id=COMPLETIONS_ID, path=folder, origin="config", name="Chat answers", description=about, writable=True
         )
+        taken = {*settings.bases, *[name for base in bases for name in (base.id, *base.names)]}
+        bases += [] if COMPLETIONS_ID in taken else [chats]
     return discovery.model_copy(update={"bases": tuple(bases)})

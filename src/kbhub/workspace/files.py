@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import reduce
@@ -31,12 +31,13 @@ RACY_SECONDS = 2.0
 """A file changed this recently may change again within one tick of its clock (2 s on FAT)."""
 
 
+@struct(frozen=False)
 class FileStates:
     """The files and folders behind a cached value, which holds while none of them changes."""
 
-    def __init__(self, listed: Iterable[tuple[str, bool, list[int]]] = ()) -> None:
-        self.seen = {(path, entries): tuple(state) for path, entries, state in listed}
-        self.uncertain = False
+    seen: dict[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
+    """Path, and whether the names in it count → its state."""
+    uncertain: bool = False
 
     def as_list(self) -> list[tuple[str, bool, tuple[int, ...]]] | None:
         """Return them for another process, or None if they are uncertain."""

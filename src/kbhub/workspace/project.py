@@ -58,6 +58,7 @@ class Grant(Value):
     """For the use `documents`: the project that the folder held, so that another one cloned there is not meant."""
 
 
+@struct
 class TrustStore:
     """The grants in a file, usually `trust.json` in the data directory, which need not exist.
 
@@ -65,8 +66,7 @@ class TrustStore:
     and is never overwritten.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def entries(self) -> tuple[Grant, ...]:
         """Return all grants, oldest first."""

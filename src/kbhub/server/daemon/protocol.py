@@ -258,7 +258,8 @@ def read_note(path: Path, seen: Sequence[Any] | None = None) -> list[list[Any]]:
     """Return the noted answers (method, params, result) that hold: those for `seen`, or for the files as they are."""
     try:
         noted, told = json.loads(path.read_bytes())
-        holds = noted == seen if seen else FileStates(noted).unchanged()
+        states = {(name, entries): tuple(state) for name, entries, state in noted}
+        holds = noted == seen if seen else FileStates(states).unchanged()
         return list(told) if holds else []
     except (OSError, ValueError, TypeError):
         return []
