@@ -20,7 +20,6 @@ import numpy as np
 from kbhub.editing.findings import AuditRun, Found, Material
 from kbhub.index.catalogue import bodies
 from kbhub.index.references import are_versions
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,15 +59,6 @@ _SEED = 20_250_101
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@struct
-class _Sketch:
-    """The sketch of a text."""
-
-    sample: NDArray[np.uint64]
-    """Hashes of its shingles, ascending, the smallest `SAMPLE`."""
-    bands: tuple[bytes, ...]
-
-
 def alike(texts: Iterable[str], least: float) -> tuple[dict[int, tuple[int, float]], bool]:
     """Pair each text that resembles an earlier one with the first such; return also if all pairs could be compared.
 
@@ -76,11 +66,13 @@ def alike(texts: Iterable[str], least: float) -> tuple[dict[int, tuple[int, floa
     may be missed. Returns index of a text → index of the earlier one, and the share of all their shingles that both
     have, in order.
     """
-    sketches = {number: sketch for number, text in enumerate(texts) if (sketch := _sketch(text)) is not None}
+    samples: dict[int, NDArray[np.uint64]] = {}
     groups: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-    for number, sketch in sketches.items():
-        for band, key in enumerate(sketch.bands):
-            groups[band, key].append(number)
+    for number, text in enumerate(texts):
+        if (sketch := _sketch(text)) is not None:
+            samples[number], bands = sketch
+            for band, key in enumerate(bands):
+                groups[band, key].append(number)
     candidates = (
         (first, second)
         for group in groups.values()
@@ -98,7 +90,7 @@ def alike(texts: Iterable[str], least: float) -> tuple[dict[int, tuple[int, floa
             break
         compared.add((first, second))
         # The smallest hashes of the union are a fair sample of the union.
-        one, other = sketches[first].sample, sketches[second].sample
+        one, other = samples[first], samples[second]
         union = np.union1d(one, other)[:SAMPLE]
         shared = np.intersect1d(one, other, assume_unique=True)
         share = float(np.isin(union, shared, assume_unique=True).sum() / len(union))
@@ -107,8 +99,8 @@ def alike(texts: Iterable[str], least: float) -> tuple[dict[int, tuple[int, floa
     return dict(sorted(pairs.items())), complete
 
 
-def _sketch(text: str) -> _Sketch | None:
-    """Return the sketch of a text, or None if it is too short."""
+def _sketch(text: str) -> tuple[NDArray[np.uint64], list[bytes]] | None:
+    """Return the `SAMPLE` smallest hashes of a text's shingles, ascending, and its bands; None if it is too short."""
     words = _WORD.findall(text.casefold().encode("utf-8", "replace"))[:MOST_WORDS]
     if len(words) < LEAST_WORDS:
         return None
@@ -120,7 +112,7 @@ def _sketch(text: str) -> _Sketch | None:
     sample = unique[:SAMPLE]
     # The hashes are well mixed, so an XOR and a product are enough to permute them.
     minima = ((sample[:BANDED, None] ^ _SEEDS[0]) * _SEEDS[1]).min(axis=0)
-    return _Sketch(sample, tuple(band.tobytes() for band in minima.reshape(BANDS, ROWS)))
+    return sample, [band.tobytes() for band in minima.reshape(BANDS, ROWS)]
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -228,13 +229,10 @@ class QueryResult:
     """The result of a query."""
 
     query: EvalQuery
-    ranked: tuple[str, ...]
-    """Distinct documents or sections of the data set, best first."""
-    scores: tuple[float, ...]
+    ranked: Mapping[str, float]
+    """Distinct documents or sections of the data set, best first → score."""
     milliseconds: float
     """Time of the search for the first page."""
-    best: float = 0.0
-    """Score of the first hit, 0 if there is none."""
     verdict: str | None = None
     fell_back: bool = False
 
@@ -283,8 +281,7 @@ def ask_naively(dataset: Dataset, queries: Sequence[EvalQuery], depth: int) -> l
         ranked: dict[str, float] = {}
         for number, score in rows:
             ranked.setdefault(_item(dataset, *places[number], query), score)
-        best = next(iter(ranked.values()), 0.0)
-        answers.append(QueryResult(query, tuple(ranked)[:depth], tuple(ranked.values())[:depth], elapsed, best))
+        answers.append(QueryResult(query, dict(islice(ranked.items(), depth)), elapsed))
     return answers
 
 
@@ -317,9 +314,8 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, 
         if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * request.limit):
             break
         page = search(corpus.hub, request.model_copy(update={"offset": offset}))
-    best, fell_back = result.hits[0].score if result.hits else 0.0, result.mode != mode and not plan.without
-    found, scores = tuple(ranked)[:depth], tuple(ranked.values())[:depth]
-    return QueryResult(query, found, scores, elapsed, best, result.verdict, fell_back)
+    fell_back = result.mode != mode and not plan.without
+    return QueryResult(query, dict(islice(ranked.items(), depth)), elapsed, result.verdict, fell_back)
 
 
 def _item(dataset: Dataset, name: str, lines: tuple[int, int], query: EvalQuery) -> str:

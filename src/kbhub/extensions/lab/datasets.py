@@ -43,27 +43,19 @@ _DIGITS = 10
 """Hex digits of the hash that makes file names unique."""
 
 
-@struct
-class HeadedSection:
-    """The lines from a heading to the next one of any level."""
-
-    path: str
-    """Headings, outermost first, joined by ` > `; empty for the lines before the first heading."""
-    start_line: int
-    """1-based, inclusive."""
-    end_line: int
-    """1-based, inclusive."""
+HeadedSection = tuple[str, int, int]
+"""The headings above some lines, outermost first, joined by ` > `, or ""; and the first and last line, from 1."""
 
 
 def headed_sections(document: Document) -> tuple[HeadedSection, ...]:
-    """Split a document at its headings; the sections cover it in order."""
+    """Split a document at its headings, whatever their level; the sections cover it in order."""
     sections = []
     starts = [heading.line for heading in document.headings]
     if not starts or starts[0] > 1:
-        sections.append(HeadedSection("", 1, (starts[0] if starts else len(document.lines) + 1) - 1))
+        sections.append(("", 1, (starts[0] if starts else len(document.lines) + 1) - 1))
     ends = [start - 1 for start in starts[1:]] + [len(document.lines)]
     for (heading, names, _), end in zip(sections_of(document.headings, len(document.lines)), ends, strict=False):
-        sections.append(HeadedSection(" > ".join(names), heading.line, end))
+        sections.append((" > ".join(names), heading.line, end))
     return tuple(sections)
 
 
@@ -74,9 +66,9 @@ def best_answer(name: str, sections: Sequence[HeadedSection], lines: tuple[int, 
     counts; if none has a gain, the first overlapping section.
     """
     candidates = [
-        f"{name}{SECTION_MARK}{section.path}" if section.path else name
-        for section in sections
-        if section.start_line <= lines[1] and section.end_line >= lines[0]
+        f"{name}{SECTION_MARK}{path}" if path else name
+        for path, start, end in sections
+        if start <= lines[1] and end >= lines[0]
     ]
     return max([*candidates, name], key=lambda item: gold.get(item, 0))
 
@@ -316,9 +308,7 @@ def _vault(folder: Path) -> Dataset:
         raise DatasetError(root, "has no Markdown files")
     documents = tuple(EvalDocument(path, path, data) for path, data in files.items())
     sections = {document.id: headed_sections(parse_document(document.path, document.data)) for document in documents}
-    answers = {
-        f"{name}{SECTION_MARK}{section.path}" for name, parts in sections.items() for section in parts if section.path
-    }
+    answers = {f"{name}{SECTION_MARK}{path}" for name, parts in sections.items() for path, *_ in parts if path}
     answers |= sections.keys()
     queries: dict[str, EvalQuery] = {}
     for row in _rows(folder / "queries.jsonl"):

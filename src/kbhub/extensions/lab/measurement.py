@@ -6,7 +6,7 @@ import math
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ _ROUNDING = 1e-12
 """Tolerance for sums in a different order."""
 
 
-def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool = False) -> tuple[float, ...]:
+def judge(ranked: Iterable[str], gold: Mapping[str, int], *, exponential: bool = False) -> tuple[float, ...]:
     """Compute all metrics of a ranking, one value per name in `METRICS`.
 
     `ranked` has distinct results, best first; `gold` maps each relevant item, at least one, to its gain, above 0. With
@@ -226,7 +226,7 @@ class _Measurement:
             if setup.progress:
                 setup.progress(f"asking {part.name}", number, len(sources))
 
-    def _values(self, rankings: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    def _values(self, rankings: Sequence[Iterable[str]]) -> NDArray[np.float64]:
         pairs = zip(rankings, self.queries, strict=True)
         return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
 
@@ -241,7 +241,9 @@ class _Measurement:
         """Summarise the answers to the answerable queries, and by source those to queries without an answer."""
         verdicts, strata = [], np.array([query.stratum for query in self.queries])
         for source, vain in others.items():
-            best, worst = (np.array([answer.best for answer in group]) for group in (answers, vain))
+            best, worst = (
+                np.array([next(iter(answer.ranked.values()), 0.0) for answer in group]) for group in (answers, vain)
+            )
             told = report.Verdicts(
                 unanswerable=source,
                 answerable_queries=len(answers),

@@ -214,7 +214,7 @@ def write_run(file: Path, answers: Iterable[QueryResult], tag: str) -> None:
     lines = []
     for answer in answers:
         score = float("inf")
-        for rank, (item, value) in enumerate(zip(answer.ranked, answer.scores, strict=True), 1):
+        for rank, (item, value) in enumerate(answer.ranked.items(), 1):
             score = min(value, score - SCORE_STEP)
             lines.append(f"{_escaped(answer.query.id)} Q0 {_escaped(item)} {rank} {score:.6f} {name}\n")
     try:

@@ -75,9 +75,7 @@ def changing(
     with server.writing(who) as connection, connection.transaction(force_rollback=undo):
         connection.execute("SET LOCAL search_path = pg_catalog")
         found = opened(connection, name)
-        if found is None and not create:
-            raise no_base(server, name)
-        number = found.number if found else _created(server, connection, name)
+        number = _created(server, connection, name) if create and not found else _number(server, name, found)
         connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS if wait else PATIENCE_MS}")
         try:
             connection.execute("SELECT kbhub.hold(%s)", (number,))
@@ -118,22 +116,18 @@ def _created(server: Server, connection: Connection[Any], name: str) -> int:
         raise EngineUnavailable(server.name, reason, remedy) from error
 
 
-def no_base(server: Server, name: str) -> EngineUnavailable:
-    """Return the error about a base that does not exist or is hidden; the two look the same."""
-    remedy = "`kbhub team publish --status --to URL` lists the bases that you may read."
-    return EngineUnavailable(server.name, f"there is no base {name!r} that you may read", remedy)
+def _number(server: Server, name: str, found: OpenedBase | None) -> int:
+    """Return the number of a base; one that does not exist and one that is hidden look the same."""
+    if found is None:
+        remedy = "`kbhub team publish --status --to URL` lists the bases that you may read."
+        raise EngineUnavailable(server.name, f"there is no base {name!r} that you may read", remedy)
+    return found.number
 
 
 def remove(server: Server, name: str) -> int:
     """Remove a base with all its documents; return how many there were."""
     with changing(server, name, "kbhub team publish --remove") as (connection, number):
         return int(connection.execute("SELECT kbhub.remove_base(%s)", (number,)).fetchone()[0])  # type: ignore[index]
-
-
-def takes_memories(connection: Connection[Any], name: str) -> bool:
-    """Return whether agents may remember in a base."""
-    found = opened(connection, name)
-    return found is not None and found.memories
 
 
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
@@ -182,10 +176,4 @@ def members(server: Server, name: str | None = None) -> list[schema.Member]:
 @contextmanager
 def _ruling(server: Server, name: str | None) -> Iterator[tuple[Connection[Any], int]]:
     with server.writing("kbhub team") as connection, connection.transaction():
-        number = schema.EVERY_BASE
-        if name is not None:
-            found = opened(connection, name)
-            if found is None:
-                raise no_base(server, name)
-            number = found.number
-        yield connection, number
+        yield connection, schema.EVERY_BASE if name is None else _number(server, name, opened(connection, name))

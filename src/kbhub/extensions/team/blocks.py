@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -220,13 +220,11 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
     """Write postings, added chunks with the largest ids, and count terms, in a transaction that holds the base."""
     new = added.sorted()
     gone = {term: np.unique(every >> CHUNK_SHIFT) for term, every in removed.sorted().by_term().items()}
-    stored = connection.execute("SELECT FROM kbhub.term_rows(%s) LIMIT 1", (number,)).fetchone()
-    if stored is None and not gone:
-        _insert(connection, number, new.blocks())
-        _count(connection, number, Counter(new.sizes()))
-        return
-    fresh_by_term = new.by_term()
+    first = not gone and connection.execute("SELECT FROM kbhub.term_rows(%s) LIMIT 1", (number,)).fetchone() is None
+    fresh_by_term = {} if first else new.by_term()
     terms = sorted({*fresh_by_term, *gone})
+    if first:
+        _insert(connection, number, new.blocks())
     for start in range(0, len(terms), TERMS_AT_ONCE):
         some = terms[start : start + TERMS_AT_ONCE]
         losing = [term for term in some if term in gone]
@@ -258,7 +256,7 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
             _insert(connection, number, Occurrences(tuple(term for term, _ in parts), ends, every).blocks())
     counts = Counter(new.sizes())
     counts.subtract({term: len(chunks) for term, chunks in gone.items()})
-    _count(connection, number, counts)
+    put(connection, number, "term", [(term, change) for term, change in counts.items() if change])
 
 
 def _without(every: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -269,7 +267,3 @@ def _insert(connection: Connection[Any], number: int, blocks: Iterable[tuple[Any
     waiting = iter(blocks)
     while some := list(islice(waiting, BLOCKS_AT_ONCE)):
         put(connection, number, "posting", some)
-
-
-def _count(connection: Connection[Any], number: int, changes: Mapping[str, int]) -> None:
-    put(connection, number, "term", [(term, change) for term, change in changes.items() if change])

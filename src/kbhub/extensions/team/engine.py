@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from kbhub.extensions.team.server import Server
     from kbhub.hub import Hub
 
-INDEX = "kbhub.extensions.team.reader:PostgresIndex"
-SERVER = "kbhub.extensions.team.server:Server"
-FILES = "kbhub.extensions.team.writer:TeamFiles"
-"""What needs the driver, which takes 80 ms to load."""
-
 MOST_SKEW_SECONDS = 60
 """Difference of the clocks from which ages and dates are misleading."""
 
 
 class PostgresEngine:
-    """Holds the connections of a process; see `kbhub.hub.SharedEngine`."""
+    """Holds the connections of a process; see `kbhub.hub.SharedEngine`. Loads the driver, which takes 80 ms, late."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[str, float], Server] = {}
@@ -47,16 +42,18 @@ class PostgresEngine:
         """Return the index of a base, for reading; the database's credentials come from `env`."""
         url, name = base.engine or "", base.shared_as or base.id
         if (url, base.timeout) not in self._servers:
-            self._servers[url, base.timeout] = load(SERVER)(url, base.timeout, env)
+            self._servers[url, base.timeout] = load("kbhub.extensions.team.server:Server")(url, base.timeout, env)
         key = (base.id, url, name, base.timeout)
         if key not in self._indexes:
             server = self._servers[url, base.timeout]
-            self._indexes[key] = load(INDEX)(base.path / "index", base.id, server, name)
+            self._indexes[key] = load("kbhub.extensions.team.reader:PostgresIndex")(
+                base.path / "index", base.id, server, name
+            )
         return self._indexes[key]
 
     def files(self, hub: Hub, base: Base) -> Files:
         """Return the memories in a base."""
-        files: Files = load(FILES)(hub, base)
+        files: Files = load("kbhub.extensions.team.writer:TeamFiles")(hub, base)
         return files
 
     def takes_memories(self, url: str, name: str, timeout: float, env: Mapping[str, str]) -> bool | None:

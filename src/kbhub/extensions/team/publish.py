@@ -61,7 +61,7 @@ def publish(
         closing(DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret)) as files,
         bases.changing(server, name, f"kbhub team publish from {place}", create=True, undo=dry_run) as (held, number),
     ):
-        if bases.takes_memories(held, name):
+        if (found := bases.opened(held, name)) and found.memories:
             reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))

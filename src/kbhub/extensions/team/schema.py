@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from kbhub.index.engine import KINDS
@@ -45,20 +44,18 @@ def _are_vectors(values: Sequence[bytes]) -> bool:
 
 _is_id, _is_line = partial(_between, 0, LARGEST_ID), partial(_between, 0, MOST_LINES)
 
-_CHECKS: Mapping[str, Callable[[Sequence[Any]], bool]] = MappingProxyType(
-    {
-        **dict.fromkeys(("id", "document_id", "chunk_id", "min", "first", "last", "doc"), _is_id),
-        **dict.fromkeys(("line", "end_line", "prose"), _is_line),
-        "start_line": partial(_between, 1, MOST_LINES),
-        "path": all,  # one that leads out of the base is refused where it is opened or written
-        "docid": lambda values: all(map(_DOCID.fullmatch, values)),
-        "kind": KINDS.issuperset,
-        "embedding": _are_vectors,
-    }
-)
+_CHECKS: Mapping[str, Callable[[Sequence[Any]], bool]] = {
+    **dict.fromkeys(("id", "document_id", "chunk_id", "min", "first", "last", "doc"), _is_id),
+    **dict.fromkeys(("line", "end_line", "prose"), _is_line),
+    "start_line": partial(_between, 1, MOST_LINES),
+    "path": all,  # one that leads out of the base is refused where it is opened or written
+    "docid": lambda values: all(map(_DOCID.fullmatch, values)),
+    "kind": KINDS.issuperset,
+    "embedding": _are_vectors,
+}
 """Column → whether all its values are possible. The tables have types, so only what these allow is left."""
 
-_META: Mapping[str, type] = MappingProxyType({"generation": int, "pack": int, "embedder": str, "synced": str})
+_META: Mapping[str, type] = {"generation": int, "pack": int, "embedder": str, "synced": str}
 """What readers use of `meta`, and its types."""
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from kbhub.documents.source import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
-from kbhub.extensions.team.bases import changing, takes_memories
+from kbhub.extensions.team.bases import changing, opened
 from kbhub.extensions.team.blocks import Inverter, put, write_postings
 from kbhub.extensions.team.reader import PostgresIndex
 from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts
@@ -383,7 +383,7 @@ class TeamFiles:
     def _writer(self, data: bytes | None) -> Iterator[PostgresWriter]:
         index = self._index()
         with changing(index.server, index.name, "kbhub remember", wait=True) as (connection, number):
-            if not takes_memories(connection, index.name):
+            if not ((found := opened(connection, index.name)) and found.memories):
                 reason = f"its admin has not allowed agents to remember in {self._base.place}"
                 raise WriteRefused(
                     self._base.id, f"{reason}; an admin can allow it with `kbhub team publish --to URL --memories`"
