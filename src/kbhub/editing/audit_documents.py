@@ -39,21 +39,14 @@ MOST_REFS = 20_000
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
-_SEVERITY: dict[RefState, findings.Severity] = {
-    "outside": "error",
-    "missing": "error",
-    "undefined": "error",
-    "named": "warning",
-    "unchecked": "info",
+_REF_FAULTS: dict[RefState, tuple[findings.Severity, str]] = {
+    "outside": ("error", "Name a file of the project by its path from the git root."),
+    "missing": ("error", "Update the path, or remove the entry if the document is no longer about the file."),
+    "undefined": ("error", "Update the symbol, and check whether the document still holds."),
+    "named": ("warning", "Update the file, and check whether the document still holds."),
+    "unchecked": ("info", "Check whether it exists."),
 }
-
-_REF_REMEDY: dict[RefState, str] = {
-    "outside": "Name a file of the project by its path from the git root.",
-    "missing": "Update the path, or remove the entry if the document is no longer about the file.",
-    "undefined": "Update the symbol, and check whether the document still holds.",
-    "named": "Update the file, and check whether the document still holds.",
-    "unchecked": "Check whether it exists.",
-}
+"""State of an entry of `refs` → severity and remedy."""
 
 _REPLACE = "Save it again in the program that wrote it, or exclude it with `.kbhubignore` or `exclude`."
 
@@ -252,8 +245,9 @@ def broken_refs(run: AuditRun) -> Iterator[Found]:
         for entry, path, line in named[:left]:
             if fault := sources.fault(entry):
                 message = f"`refs` names {entry!r}, but {fault.reason}."
-                remedy = (f"Did you mean {fault.near!r}? " if fault.near else "") + _REF_REMEDY[fault.state]
-                yield Found(material, path, message, remedy, line, severity=_SEVERITY[fault.state])
+                severity, remedy = _REF_FAULTS[fault.state]
+                remedy = f"Did you mean {fault.near!r}? {remedy}" if fault.near else remedy
+                yield Found(material, path, message, remedy, line, severity=severity)
         left = max(0, left - len(named))
 
 

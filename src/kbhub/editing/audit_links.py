@@ -17,7 +17,7 @@ from kbhub.editing.findings import AuditRun, Fix, Found, Material, Severity, che
 from kbhub.editing.renames import spelling
 from kbhub.index.catalogue import texts
 from kbhub.index.references import ref_of
-from kbhub.reading.graph import Edge, Faults, ResolvedLink, WrittenLink, graph_of
+from kbhub.reading.graph import Edge, Faults, Node, ResolvedLink, WrittenLink, graph_of
 from kbhub.reading.links import PAGE, PATH_KINDS, Nearest, PathTable, folded, site_settings, squashed, stem
 from kbhub.workspace.formats import is_markdown
 
@@ -200,10 +200,8 @@ def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> Found:
 
 
 def _ambiguous(material: Material, link: ResolvedLink) -> Found:
-    bases = material.hub.discovery().bases
-    by_id = {base.id: base for base in bases}
     assert link.goal is not None
-    taken, *others = (ref_of(by_id[name], path, bases) for name, path in (link.goal, *link.others))
+    taken, *others = (_ref(material, goal) for goal in (link.goal, *link.others))
     shown = ", ".join(map(repr, others[:SHOWN])) + (", …" if len(others) > SHOWN else "")
     message = f"{link.target!r} resolves to {taken!r}, but could also mean {shown}."
     remedy = "Write the path of the document you mean."
@@ -287,10 +285,14 @@ def _missing_headings(material: Material, bases: Mapping[str, Material]) -> dict
 
 def _without_heading(material: Material, link: ResolvedLink, near: str) -> Found:
     assert link.goal is not None
-    bases = material.hub.discovery().bases
-    goal = ref_of(next(base for base in bases if base.id == link.goal[0]), link.goal[1], bases)
+    goal = _ref(material, link.goal)
     where = "This document" if link.goal == (material.base.id, link.path) else repr(goal)
     what = "block" if link.fragment.startswith("^") else "heading"
     message = f"{where} has no {what} {link.fragment!r}, which the link {link.text or link.target!r} names."
     remedy = f"Did you mean {near!r}?" if near else "Name an existing heading, or only the document."
     return Found(material, link.path, message, remedy, link.line, (goal,), severity="warning", check="headings")
+
+
+def _ref(material: Material, goal: Node) -> str:
+    bases = material.hub.discovery().bases
+    return ref_of(next(base for base in bases if base.id == goal[0]), goal[1], bases)

