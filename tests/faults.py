@@ -392,15 +392,15 @@ def fill_mount(places: dict, words: str, mount: str) -> list[dict]:
 
 def edit_until(places: dict, act: str, step: int) -> int:
     """Change a document; die just before a step of it, if it has so many."""
-    from kbhub import editing
+    from kbhub.editing import documents, renames, trash
 
     hub = opened(places)
     acts = {
-        "create": lambda: editing.write_document(hub, "fresh/b.md", text="# New\n"),
-        "update": lambda: editing.write_document(hub, "a.md", text="new", mode="append"),
-        "delete": lambda: editing.delete_document(hub, "a.md"),
-        "restore": lambda: editing.restore(hub, "gone.md"),
-        "rename": lambda: editing.rename(hub, "a.md", "fresh/c.md", update_links=True),
+        "create": lambda: documents.write_document(hub, "fresh/b.md", text="# New\n"),
+        "update": lambda: documents.write_document(hub, "a.md", text="new", mode="append"),
+        "delete": lambda: trash.delete_document(hub, "a.md"),
+        "restore": lambda: trash.restore(hub, "gone.md"),
+        "rename": lambda: renames.rename(hub, "a.md", "fresh/c.md", update_links=True),
     }
     done = [0]
 
@@ -425,13 +425,13 @@ def remember_until(places: dict, moment: str) -> None:
 
 
 def try_to_delete(places: dict, ref: str, times: int) -> list[str]:
-    from kbhub import editing
+    from kbhub.editing import trash
 
     hub = opened(places)
     refusals = []
     for _ in range(times):
         try:
-            editing.delete_document(hub, ref)
+            trash.delete_document(hub, ref)
         except KbhubError as failure:
             refusals.append(str(failure))
     return refusals

@@ -10,8 +10,10 @@ import pytest
 
 from conftest import synced
 from daemons import call, text_of, until, windows
-from kbhub.editing import delete_document, rename, write_document
 from kbhub.editing.audit import audit
+from kbhub.editing.documents import write_document
+from kbhub.editing.renames import rename
+from kbhub.editing.trash import delete_document
 from kbhub.errors import KbhubError
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from conftest import NOON, synced, write_two_bases
-from kbhub.editing import delete_document, write_document
+from kbhub.editing.documents import write_document
+from kbhub.editing.trash import delete_document
 from kbhub.errors import (
     BaseNotFound,
     DocumentChanged,

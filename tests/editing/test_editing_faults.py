@@ -10,7 +10,7 @@ import pytest
 
 import faults
 from conftest import synced
-from kbhub.editing import delete_document, restore
+from kbhub.editing.trash import delete_document, restore
 from kbhub.errors import WriteRefused
 from kbhub.workspace.trash import Trash
 

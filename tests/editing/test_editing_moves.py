@@ -7,7 +7,9 @@ import stat
 import pytest
 
 from conftest import DAY, NOON, synced, write_two_bases
-from kbhub.editing import delete_document, empty_trash, rename, restore, write_document
+from kbhub.editing.documents import write_document
+from kbhub.editing.renames import rename
+from kbhub.editing.trash import delete_document, empty_trash, restore
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.changes import forget, remember
 from kbhub.types import Query

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pydantic import Field
 
 from kbhub.documents.secrets import refuse_secrets
-from kbhub.editing import write_document
+from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model

@@ -8,7 +8,9 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kbhub.editing import Deleted, Renamed, Restored, Written
+from kbhub.editing.documents import Written
+from kbhub.editing.renames import Renamed
+from kbhub.editing.trash import Deleted, Restored
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, Neighbour, Related, Tags
 from kbhub.render.report import (
     ERROR_BYTES,

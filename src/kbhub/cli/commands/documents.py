@@ -12,10 +12,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub import editing
 from kbhub.cli.options import AllowSecret, Reply, argument, command, optional, standard_input
-from kbhub.editing import Deleted, Written
+from kbhub.editing import renames, trash
 from kbhub.editing.chat_answers import distil as save_answer
+from kbhub.editing.documents import Written, write_document
+from kbhub.editing.trash import Deleted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -76,7 +77,7 @@ def write(
         if values[key.strip()] is None:
             raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
     values |= dict.fromkeys(unset)
-    return editing.write_document(
+    return write_document(
         hub, argument(ref), text=given, front_matter=values, section=optional(section), mode=mode, based_on=based_on
     )
 
@@ -91,7 +92,7 @@ def delete(hub: Hub, ref: str, /, *, based_on: Annotated[str | None, Parameter(m
         ref: The document: a path, ID@PATH or a docid.
         based_on: Fail unless the document still has this content hash.
     """
-    return editing.delete_document(hub, argument(ref), based_on)
+    return trash.delete_document(hub, argument(ref), based_on)
 
 
 @command()
@@ -115,9 +116,9 @@ def restore(
     if (name is not None) + list_ + (empty_older_than is not None) != 1:
         raise UsageError("Give exactly one of NAME, --list and --empty-older-than DAYS.")
     if name is not None:
-        done = editing.restore(hub, argument(name))
+        done = trash.restore(hub, argument(name))
         return Reply(done, edit_report(done))
-    removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
+    removed = () if empty_older_than is None else trash.empty_trash(hub, older_than_days=empty_older_than)
     result = TrashResult(entries=Trash(hub.data).documents() if list_ else (), removed=removed)
     return Reply(result, trash_report(result.entries if list_ else result.removed, emptied=not list_))
 
@@ -136,7 +137,7 @@ def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Re
     Returns:
         The exit code: 1 if some links could not be updated.
     """
-    done = editing.rename(hub, argument(ref), argument(new), update_links=update_links)
+    done = renames.rename(hub, argument(ref), argument(new), update_links=update_links)
     unchanged = "The links were not changed. Use --update-links when renaming to update them."
     said = (unchanged,) if done.links and not update_links else ()
     return Reply(done, notes=said, code=1 if update_links and done.not_updated else 0)

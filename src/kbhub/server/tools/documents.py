@@ -10,9 +10,8 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from kbhub import editing
+from kbhub.editing import documents, renames, trash
 from kbhub.editing.audit import audit as audit_documents
-from kbhub.editing.documents import WriteMode
 from kbhub.editing.findings import AuditReport
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
@@ -185,8 +184,8 @@ hand. The result is indexed at once, which takes up to eighty times as much memo
 class Removal(Model):
     """What `delete_document` did: one of the two."""
 
-    deleted: editing.Deleted | None = Field(None, description="What was deleted.")
-    restored: editing.Restored | None = Field(None, description="What was restored.")
+    deleted: trash.Deleted | None = Field(None, description="What was deleted.")
+    restored: trash.Restored | None = Field(None, description="What was restored.")
 
 
 async def write_document(
@@ -198,14 +197,15 @@ async def write_document(
         Field(description="Markdown. `update` replaces the body or `section` with it; `append` adds it at the end."),
     ] = None,
     mode: Annotated[
-        WriteMode, Field(description="Create a new document, replace text, or append to it.", json_schema_extra=brief())
+        documents.WriteMode,
+        Field(description="Create a new document, replace text, or append to it.", json_schema_extra=brief()),
     ] = "create",
     section: Annotated[str | None, Field(description="A heading, or `Above > Below`.")] = None,
     front_matter: Annotated[
         dict[str, Any] | None, Field(description="Keys to set, such as `tags`; null removes one.")
     ] = None,
     based_on: BasedOn = None,
-) -> Annotated[CallToolResult, editing.Written]:
+) -> Annotated[CallToolResult, documents.Written]:
     """Create or change a document; the rest of the file stays byte for byte the same. Reports broken links."""
     if (size := len((text or "").encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
         raise UsageError(
@@ -218,7 +218,7 @@ async def write_document(
             "Nothing was written. Shorten it."
         )
     done = await calls.run(
-        editing.write_document,
+        documents.write_document,
         calls.hub,
         ref,
         text=text,
@@ -239,9 +239,9 @@ async def delete_document(
 ) -> Annotated[CallToolResult, Removal]:
     """Move a document to the trash. Lists the links this breaks."""
     if restore:
-        done = Removal(restored=await calls.run(editing.restore, calls.hub, ref))
+        done = Removal(restored=await calls.run(trash.restore, calls.hub, ref))
     else:
-        done = Removal(deleted=await calls.run(editing.delete_document, calls.hub, ref, based_on))
+        done = Removal(deleted=await calls.run(trash.delete_document, calls.hub, ref, based_on))
     await calls.run(calls.announcer.look)
     one = done.deleted or done.restored
     return calls.result(model_answer(edit_report(one))[0] if one else "", done)
@@ -252,7 +252,7 @@ async def rename_document(
     ref: OneDocument,
     to: Annotated[str, Field(description="New path in its base, or a folder ending in `/`.")],
     update_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
-) -> Annotated[CallToolResult, editing.Renamed]:
+) -> Annotated[CallToolResult, renames.Renamed]:
     """Rename or move a document."""
-    done = await calls.run(editing.rename, calls.hub, ref, to, update_links=update_links)
+    done = await calls.run(renames.rename, calls.hub, ref, to, update_links=update_links)
     return await calls.changed(edit_report(done))
