@@ -19,7 +19,6 @@ from kbhub.reading.lists import status
 from kbhub.types import Origin
 from kbhub.workspace.config import (
     checked_config,
-    config_path,
     database_name,
     directory_identity,
     engine_fault,
@@ -36,19 +35,14 @@ from kbhub.workspace.settings import BaseEntry, GlobalConfig, nearest
 from kbhub.workspace.validation import adapter
 
 
-def config_file(hub: Hub) -> Path:
-    """Return the path of the global config in force, which need not exist yet."""
-    return config_path(hub.options.config, hub.options.env, hub.options.home)[0]
-
-
 def folder_in(hub: Hub, name: str, entry: BaseEntry) -> Path:
     """Return the folder of an entry of the global config in force."""
-    return folder_of(name, entry, config_file(hub).parent, hub.options.home, hub.options.env)
+    return folder_of(name, entry, hub.config().file.parent, hub.options.home, hub.options.env)
 
 
 def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
     """Edit the text of the global config in force by its settings, and reload it; return whether it changed."""
-    path, home = config_file(hub), hub.options.home
+    path, home = hub.config().file, hub.options.home
     with alone(hub.trust.path.parent):
         # Reload, as the file may have been edited since.
         hub.rediscover()
@@ -113,7 +107,7 @@ class KnownBases(Model):
 
 def list_bases(hub: Hub) -> KnownBases:
     """Return all bases in the global config, active here or not, and any others that are active here."""
-    settings, path = hub.config().settings, config_file(hub)
+    settings, path = hub.config().settings, hub.config().file
     active = {name for base in hub.discovery().bases for name in (base.id, *base.names)}
     everywhere = status(Hub(replace(hub.options, every_base=True)))
     bases, listed = list[KnownBase](), set[str]()
@@ -187,7 +181,7 @@ def add_base(
     `text` is the folder or URL as the user wrote it, or ID=FOLDER. It is active below `places`, in every project
     without any.
     """
-    home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
+    home, cwd, path = hub.options.home, hub.options.cwd, hub.config().file
     said = {
         "name": name,
         "description": description,
@@ -239,14 +233,14 @@ def _change(
     """Return what became of a base that the config has now."""
     active = any(name in (base.id, *base.names) for base in hub.discovery().bases)
     return BaseChange(
-        id=name, path=folder, engine=engine, config=config_file(hub), changed=changed, active=active,
+        id=name, path=folder, engine=engine, config=hub.config().file, changed=changed, active=active,
         places=places_of(hub.config().settings, name), notes=notes,
     )  # fmt: skip
 
 
 def remove_base(hub: Hub, name: str) -> BaseChange:
     """Remove a base from the global config, and kbhub's copy of documentation of a library, if it is one."""
-    path = config_file(hub)
+    path = hub.config().file
     entry = _entry(hub, name)
 
     def edit(text: str, settings: GlobalConfig) -> str:
@@ -271,7 +265,7 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
 
 def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     """Change the id of a base in the global config, keeping its index."""
-    path = config_file(hub)
+    path = hub.config().file
     entry = _entry(hub, old)
     _check_id(new)
     if old != new and new in hub.config().settings.bases:
@@ -306,10 +300,10 @@ def _entry(hub: Hub, name: str) -> BaseEntry:
         return entries[name]
     base = next((candidate for candidate in hub.discovery().bases if candidate.id == name), None)
     if base is not None and base.names:
-        raise UsageError(f"{name!r} is {base.path}, which {config_file(hub)} calls {base.names[0]!r}; use that id.")
+        raise UsageError(f"{name!r} is {base.path}, which {hub.config().file} calls {base.names[0]!r}; use that id.")
     if base is not None:
         origin = "named by --base or KBHUB_BASES" if base.origin == "argument" else "discovered, not configured"
-        raise UsageError(f"The base {name!r} is {origin}, so {config_file(hub)} has no entry to change.")
+        raise UsageError(f"The base {name!r} is {origin}, so {hub.config().file} has no entry to change.")
     raise unknown_base(name, entries)
 
 
@@ -358,7 +352,7 @@ def _absolute(text: str, home: Path, cwd: Path) -> Path:
 
 def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:
     """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
-    path = config_file(hub)
+    path = hub.config().file
     for other, other_entry in settings.entries().items():
         other_folder = folder_in(hub, other, other_entry)
         same = directory_identity(other_folder) == directory_identity(folder) and not other_entry.sessions_of

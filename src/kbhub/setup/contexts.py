@@ -12,7 +12,7 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.setup.bases import config_file, edit_config, folder_in, unknown_base
+from kbhub.setup.bases import edit_config, folder_in, unknown_base
 from kbhub.setup.init import create_file
 from kbhub.values import struct
 from kbhub.workspace.config import POINTER_NAMES, checked, read_jsonc
@@ -56,7 +56,7 @@ class ContextTarget:
 
 def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context, ...]:
     """Return the contexts of active and configured bases; with `place`, those that apply to it or below it."""
-    settings, file, discovery = hub.config().settings, config_file(hub), hub.discovery()
+    settings, file, discovery = hub.config().settings, hub.config().file, hub.discovery()
     contexts = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
     bases, entries = {base.id: base for base in discovery.bases}, settings.entries()
     pointer = find_pointer(discovery.workspace, Path(os.path.realpath(hub.options.home)), config=file)
@@ -158,7 +158,7 @@ class _Home:
 
 
 def _home_of(hub: Hub, place: ContextTarget) -> _Home:
-    settings, file = hub.config().settings, config_file(hub)
+    settings, file = hub.config().settings, hub.config().file
     if place.base is None:
         return _Home(file, (_FIELD,), settings.contexts, None)
     entries = settings.entries()

@@ -22,7 +22,7 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.foreign_sessions import folder_of_copies, opencode_database
-from kbhub.setup.bases import activated, config_file, edit_config, folder_in, portable
+from kbhub.setup.bases import activated, edit_config, folder_in, portable
 from kbhub.setup.clients import Machine
 from kbhub.sync.packages import Package, copy_documentation
 from kbhub.workspace.config import directory_identity
@@ -149,7 +149,7 @@ def _spelled(folder: Path, name: str) -> Iterator[Path]:
 
 def add_found(hub: Hub) -> FoundBases:
     """Add to the global config what clients keep of the project, active there only. What it has already stays."""
-    project, path, home = required(hub.discovery().workspace.root), config_file(hub), hub.options.home
+    project, path, home = required(hub.discovery().workspace.root), hub.config().file, hub.options.home
     places, known, left = found(hub), list[FoundBase](), list[Path]()
     for folder, _ in places.values():
         if folder.parent == hub.data / SESSIONS:
@@ -191,7 +191,7 @@ def _name(
 
 def add_package(hub: Hub, text: str) -> PackageBase:
     """Add a copy of the documentation of a package that the project uses as a base of that project."""
-    project, path, home = required(hub.discovery().workspace.root), config_file(hub), hub.options.home
+    project, path, home = required(hub.discovery().workspace.root), hub.config().file, hub.options.home
     if text.startswith((".", "/", "~")) or Path(text).is_absolute():
         text = str(real_path(expand(text, home, hub.options.cwd)))
     package = Package.parsed(text)

@@ -15,7 +15,7 @@ from kbhub.editing.findings import CHECKS
 from kbhub.errors import ConfigError, UsageError
 from kbhub.reading.lists import status
 from kbhub.render.html import WIDTH
-from kbhub.setup.bases import config_file, edit_config
+from kbhub.setup.bases import edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.ui.site import Form, Site, posted, site_of
@@ -90,7 +90,7 @@ def ignore(request: Request, form: Form) -> str:
     site.check_writable("this hub")
     if unknown := sorted(set(names) - CHECKS.keys()):
         raise UsageError(f"Unknown check {unknown[0]!r}.")
-    edit_config(site.hub, lambda text, _: set_value(text, ("audit", "ignore"), names, config_file(site.hub)))
+    edit_config(site.hub, lambda text, _: set_value(text, ("audit", "ignore"), names, site.hub.config().file))
     return "/health#audit"
 
 

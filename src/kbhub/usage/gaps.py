@@ -21,7 +21,7 @@ from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.document_signals import timestamp
 from kbhub.search.search import search
 from kbhub.types import Hit, Mode, Query, Verdict
-from kbhub.usage.log import flush, log_of, logs_folder
+from kbhub.usage.log import flush, log_of, log_path
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
 def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
     """Delete the queries and gaps of this project, or of all, but for the hashes of closed gaps."""
     flush()
-    every = map(QueryLog, sorted(logs_folder(hub).glob("*.db"))) if every_project else [log_of(hub)]
+    every = map(QueryLog, sorted(log_path(hub).parent.glob("*.db"))) if every_project else [log_of(hub)]
     logs = [log for log in every if log.exists()]
     return Cleared(queries=sum(log.clear() for log in logs), paths=tuple(log.path for log in logs))
 

@@ -38,17 +38,13 @@ class LogSession:
     """Of the connection; empty where there is none, as on the command line."""
 
 
-def logs_folder(hub: Hub) -> Path:
-    """Return the folder of the logs of all projects."""
-    return Path(os.path.realpath(hub.data)) / FOLDER
-
-
 def log_path(hub: Hub) -> Path:
-    """Return the path of the log of a hub's project; clones and worktrees share one."""
+    """Return the path of the log of a hub's project, in the folder of all; clones and worktrees share one."""
     discovery, log = hub.discovery(), hub.state(_Log)
     if log.found is None or log.found[0] is not discovery:
         identity = identify(discovery.workspace)
-        log.found = discovery, logs_folder(hub) / f"{identity.digest if identity else NO_PROJECT}.db"
+        folder = Path(os.path.realpath(hub.data)) / FOLDER
+        log.found = discovery, folder / f"{identity.digest if identity else NO_PROJECT}.db"
     return log.found[1]
 
 

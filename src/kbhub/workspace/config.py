@@ -257,14 +257,16 @@ class LoadedConfig:
     path: Path | None
     """The file that was read; None if the default file does not exist."""
     warnings: tuple[Problem, ...] = ()
-    folder: Path = Path()
+    file: Path = Path()
+    """The same file, even if it does not exist."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the file and variables set, in the names of the file."""
 
 
 def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> LoadedConfig:
     """Load the global config (`path`, else `KBHUB_CONFIG`, else `~/.kbhub.json` if it exists), and apply variables."""
-    chosen, named = config_path(path, env, home)
+    named = path or env.get("KBHUB_CONFIG")
+    chosen = expand(str(named), home, Path()).absolute() if named else home / CONFIG_NAME
     data: Any = {}
     probe(chosen)
     if named or chosen.exists() or chosen.is_symlink():
@@ -285,7 +287,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
         settings = replace(settings, **{field_name: changed})
         said[in_file(field_name)] = {**data.get(in_file(field_name), {}), **value} if isinstance(value, dict) else value
     log.debug("config: %s%s", chosen, "" if read else ", which does not exist")
-    return LoadedConfig(settings, read, (*warnings, *unknown), chosen.parent, said)
+    return LoadedConfig(settings, read, (*warnings, *unknown), chosen, said)
 
 
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
@@ -342,15 +344,6 @@ def id_fault(name: str) -> str | None:
     if any(c in "@/" or c.isspace() or unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in name):
         return f"the base id {name!r} must not have '@', '/', whitespace or control characters"
     return None
-
-
-def config_path(path: Path | None, env: Mapping[str, str], home: Path) -> tuple[Path, bool]:
-    """Return the path of the global config, which need not exist, and whether an option or variable named it."""
-    if path is not None:
-        return expand(str(path), home, Path()).absolute(), True
-    if variable := env.get("KBHUB_CONFIG"):
-        return expand(variable, home, Path()).absolute(), True
-    return home / CONFIG_NAME, False
 
 
 def folder_of(name: str, entry: BaseEntry, where: Path, home: Path, env: Mapping[str, str]) -> Path:

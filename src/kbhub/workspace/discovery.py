@@ -228,7 +228,7 @@ def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set
     for key in settings.repos if directory else ():
         if key == EVERYWHERE:
             continue
-        parts = tuple(map(fold, real_path(expand(key, home, config.folder)).parts))
+        parts = tuple(map(fold, real_path(expand(key, home, config.file.parent)).parts))
         if parts == target[: len(parts)] and len(parts) >= longest:
             # Two spellings of a folder count as one entry.
             nearest = (nearest if len(parts) == longest else set()).union(settings.active_in(key))
@@ -254,7 +254,7 @@ def _prepare_shared(base: Base) -> str | None:
 def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, env: Mapping[str, str]) -> Base:
     engine, shared_as = split_engine_url(entry.engine) if entry.engine else (None, None)
     cache = entry.cache_dir
-    path = real_path(folder_of(name, entry, config.folder, home, env))
+    path = real_path(folder_of(name, entry, config.file.parent, home, env))
     return Base(
         id=name,
         path=path,
@@ -265,7 +265,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
         include=entry.include,
         exclude=entry.exclude,
         inline_tags=has_inline_tags(entry.inline_tags, path, home),
-        cache_dir=real_path(expand(cache, home, config.folder)) if cache else None,
+        cache_dir=real_path(expand(cache, home, config.file.parent)) if cache else None,
         weight=entry.weight,
         writable=entry.writable and engine is None,
         kind="memory" if entry.memories and engine else entry.kind,
@@ -273,7 +273,7 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
         shared_as=shared_as or name if engine else None,
         timeout=entry.timeout,
         keep_deleted=entry.keep_deleted,
-        sessions_of=real_path(expand(entry.sessions_of, home, config.folder)) if entry.sessions_of else None,
+        sessions_of=real_path(expand(entry.sessions_of, home, config.file.parent)) if entry.sessions_of else None,
     )
 
 
