@@ -121,17 +121,9 @@ def list_bases(hub: Hub) -> KnownBases:
     problems = {problem.subject: problem.message for problem in everywhere.problems}
     for name, entry in settings.entries().items():
         if name not in listed:
-            bases.append(
-                KnownBase(
-                    id=name,
-                    path=folder_in(hub, name, entry),
-                    engine=entry.engine,
-                    origin="config",
-                    active=False,
-                    places=places_of(settings, name),
-                    problem=problems.get(name),
-                )
-            )
+            place: dict[str, Any] = {"path": folder_in(hub, name, entry), "engine": entry.engine}
+            place |= {"places": places_of(settings, name), "problem": problems.get(name)}
+            bases.append(KnownBase(id=name, origin="config", active=False, **place))
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
 
 

@@ -126,29 +126,20 @@ def registrations(machine: Machine) -> tuple[Registration, ...]:
     for client in CLIENTS:
         if not (file := machine.file(client)).is_file():
             continue
-        name, title = client.name, client.title
+        about: dict[str, Any] = {"client": client.name, "title": client.title, "file": file}
         try:
             raw = servers(data_of(file, client.form), _keys(client, file, machine), file)
         except ConfigError as error:
-            found.append(Registration(client=name, title=title, file=file, name=SERVER, command="", fault=str(error)))
+            found.append(Registration(**about, name=SERVER, command="", fault=str(error)))
             continue
         for entry in (entry_of(key, fields, client.shape) for key, fields in raw.items()):
             if entry.name != SERVER and not runs_kbhub(entry):
                 continue
-            argv, path = entry.argv, entry.env.get("PATH", machine.env.get("PATH", ""))
-            found.append(
-                Registration(
-                    client=name,
-                    title=title,
-                    file=file,
-                    name=entry.name,
-                    command=argv[0] if argv else "",
-                    args=argv[1:],
-                    env=dict(entry.env),
-                    enabled=entry.enabled,
-                    program=shutil.which(argv[0], path=path) if argv else None,
-                )
-            )
+            path = entry.env.get("PATH", machine.env.get("PATH", ""))
+            command = entry.argv[0] if entry.argv else ""
+            program = shutil.which(command, path=path) if entry.argv else None
+            about |= {"enabled": entry.enabled, "env": dict(entry.env), "program": program}
+            found.append(Registration(**about, name=entry.name, command=command, args=entry.argv[1:]))
     return tuple(found)
 
 
