@@ -2,11 +2,11 @@
 
 Made-up facts of a software project (`corrections.jsonl`), each corrected later: in the same words, reworded, or by
 another speaker; one half on the same day, one half twelve days later. Each has a question. Beside 40 of them stands a
-fact that resembles it and contradicts nothing.
+fact that resembles it and contradicts nothing, and beside all a change of something else about the same thing.
 
 As memories: how often the newest statement comes first, and above the old one; the same with `supersedes`; how many
-corrections `remember` names as similar to what they correct, how many of the facts beside are named as similar to
-anything, and how many of them an answer calls outdated. In dialogues: how often the newer statement is above the older one, where the two are turns of one session, of
+corrections `remember` names as similar to what they correct, for how many of the facts and changes beside it names
+anything, and how many of these facts an answer calls outdated. In dialogues: how often the newer statement is above the older one, where the two are turns of one session, of
 two sessions of a day, of sessions of two days, or lines of two dated Markdown conversations. A newer statement without
 the older one counts as above it.
 """
@@ -46,6 +46,7 @@ class Fact:
     question: str
     old: str
     new: str
+    aside: str
     beside: str = ""
 
 
@@ -70,7 +71,7 @@ def corrected_memories(top: Path, *, supersedes: bool) -> tuple[dict[str, list[b
     now = [FIRST]
     hub = opened(top, now)
     ids: dict[str, str] = {}
-    named: dict[str, list[bool]] = {"corrections named as similar": [], "facts beside named as similar": []}
+    corrections, besides, changes = list[bool](), list[bool](), list[bool]()
     for number, fact in enumerate(FACTS):
         now[0] = FIRST + timedelta(minutes=number)
         ids[fact.old] = remember(hub, fact.old).memory.id
@@ -79,12 +80,12 @@ def corrected_memories(top: Path, *, supersedes: bool) -> tuple[dict[str, list[b
         if fact.beside:
             answer = remember(hub, fact.beside)
             ids[fact.beside] = answer.memory.id
-            named["facts beside named as similar"].append(bool(answer.near))
+            besides.append(bool(answer.near))
     for number, fact in sorted(enumerate(FACTS), key=lambda pair: later(pair[0])):
         now[0] = FIRST + later(number) + timedelta(minutes=number)
         answer = remember(hub, fact.new, supersedes=[ids[fact.old]] if supersedes else ())
         ids[fact.new] = answer.memory.id
-        named["corrections named as similar"].append(any(one.id == ids[fact.old] for one in answer.near))
+        corrections.append(any(one.id == ids[fact.old] for one in answer.near))
     now[0] = NOW
     hub.sync()
     first, above, outdated = [], [], []
@@ -98,7 +99,18 @@ def corrected_memories(top: Path, *, supersedes: bool) -> tuple[dict[str, list[b
         if fact.beside:
             outdated.append(any(hit.outdated for hit in hits if ids[fact.beside] in hit.path))
     found = {"newest statement first": first, "newer above older": above, "facts beside called outdated": outdated}
-    return found, named
+    replacing = list[bool]()
+    for fact in FACTS:
+        answer = remember(hub, fact.aside)
+        about = {ids[fact.old], ids[fact.new]}
+        changes.append(any(one.id in about for one in answer.near))
+        replacing.append(not about.isdisjoint(answer.memory.may_supersede))
+    return found, {
+        "corrections named as similar": corrections,
+        "facts beside named as similar": besides,
+        "changes of something else named as similar": changes,
+        "changes of something else said to replace": replacing,
+    }
 
 
 def stands_above(new: int | None, old: int | None) -> bool:
@@ -201,7 +213,7 @@ def main() -> None:
         report[name] = {group: (sum(some), len(some)) for group, some in groups.items()}
         if not options.json:
             print(f"{name}: " + "; ".join(f"{group} {got} of {of}" for group, (got, of) in report[name].items()))
-            wanted = "beside" in name
+            wanted = "beside" in name or "changes" in name
             for fact, value in zip(facts, values, strict=True):
                 if options.misses and value == wanted:
                     print(f"  {fact.question}")

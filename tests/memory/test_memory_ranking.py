@@ -60,9 +60,9 @@ def test_use_lifts_a_memory_above_its_equal(hub, clock):
     assert place(result, "alpha") < place(result, "gamma")
 
 
-OLD = "The cleanup cron job runs at 2 am."
-NEW = "Cleanup runs at 04:30 to stay clear of the backup."
-QUESTION = "when does the cron job run?"
+OLD = "The cleanup job runs at 2 am."
+NEW = "Cleanup runs at 4 am to stay clear of the backup."
+QUESTION = "when does the job run?"
 
 
 def pair(hub, clock):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from itertools import product
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decoded_lines, plain_document, section
@@ -28,7 +29,7 @@ from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.models.embedding import Embedder
 from kbhub.reading.reports import ReadResult
-from kbhub.search.conversations import Statement, likeness
+from kbhub.search.conversations import likeness, statements
 from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
@@ -43,11 +44,8 @@ from kbhub.workspace.discovery import (
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import project_text
 
-NEAR_SIMILARITY = 0.65
-"""Cosine from which a memory is reported as near, whatever its words."""
-
-NEAR_SUBJECT = 0.78
-"""`likeness` from which others are: docs/explanation/memory-retrieval.md."""
+NEAR_SUBJECT = 0.57
+"""`likeness` from which a memory is reported as near: docs/explanation/memory-retrieval.md."""
 
 LEAST_SIMILARITY = 0.3
 
@@ -424,10 +422,11 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
                         found.append((stored, similarity))
         if not found:
             return []
-        said = Statement("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
+        said = statements("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
         for stored, similarity in found:
-            subject = likeness(Statement(stored.body), said)
-            if subject >= NEAR_SUBJECT or similarity >= NEAR_SIMILARITY:
+            pairs = product(statements(stored.body), said)
+            subject = max((likeness(*pair) for pair in pairs), default=0.0)
+            if subject >= NEAR_SUBJECT:
                 matches.append((stored, similarity, subject))
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from operator import itemgetter, mul
 
 from kbhub.errors import EmbedderError
 from kbhub.index.catalogue import first_chunks, successors
@@ -22,10 +20,6 @@ from kbhub.search.evidence import rarity
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 from kbhub.types import Kind
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 AMOUNTS = {"together": 0.6, "meaning": 0.6, "next": 0.1, "adjacent": 0.05}
 """The most each signal adds if all that was examined are conversations: docs/explanation/memory-retrieval.md."""
@@ -105,11 +99,11 @@ SPOKEN = RankingSignal(tuple(AMOUNTS), lambda plan: plan.query.mode != "semantic
 
 NEWER = "newer"
 
-SAME_SUBJECT = 0.84
+SAME_SUBJECT = 0.68
 """Least `likeness` of two statements about the same subject: docs/explanation/memory-retrieval.md has the figures."""
 
-WORDS, CHANGE, VALUES = 0.5, 0.15, 0.15
-"""What common words add to the cosine, a word of change in the later statement, and values in both."""
+VALUES = 0.1
+"""What numbers or weekdays in both add to the likeness."""
 
 FEWEST_WORDS, FEWEST_COMMON = 3, 2
 """Words with a meaning in something said, and those that two have in common; "Thanks, Nate!" states nothing."""
@@ -133,22 +127,20 @@ _VALUE = re.compile(
 
 
 class Statement:
-    """A text as far as it is compared with others."""
+    """A sentence as far as it is compared with others."""
 
     def __init__(self, text: str) -> None:
         self.text = text[:MOST_CHARACTERS]
 
     @cached_property
-    def words(self) -> Mapping[str, float]:
-        """Stem of each word with a meaning → its rarity."""
-        return {stem: rarity(term.text) for term in parse_query(self.text).terms for stem in stems(paired(term.text))}
+    def terms(self) -> Mapping[str, frozenset[str]]:
+        """Each word with a meaning, with its stems."""
+        return {term.text: frozenset(stems(paired(term.text))) for term in parse_query(self.text).terms}
 
     @cached_property
-    def vector(self) -> NDArray[np.float32] | None:
-        """The vector of the packaged model, or None if that is missing."""
-        with suppress(EmbedderError):
-            return packaged_embedder().embed_query(self.text)
-        return None
+    def words(self) -> frozenset[str]:
+        """The stems of all words."""
+        return frozenset().union(*self.terms.values())
 
     @cached_property
     def changes(self) -> bool:
@@ -161,20 +153,27 @@ class Statement:
         return _VALUE.search(self.text) is not None
 
 
-def likeness(older: Statement, newer: Statement) -> float:
-    """Return how much two statements are about the same subject: from 0 to 1.8, see `SAME_SUBJECT`.
+def statements(text: str) -> list[Statement]:
+    """Return the sentences of the beginning of a text."""
+    return [Statement(one) for line in text[:MOST_CHARACTERS].split("\n") for one in _END.split(line) if one.strip()]
 
-    It is their cosine, and parts of the share of common words by rarity (Dice's coefficient), of change, and of values.
+
+def likeness(older: Statement, newer: Statement) -> float:
+    """Return how much a statement is about what an older one says: from 0 to 1.1, see `SAME_SUBJECT`.
+
+    It is the share, by rarity, of the older one's words that the newer one has, where a word that is near in meaning
+    counts by its cosine (as in recall of BERTScore, doi:10.48550/arXiv.1904.09675), and `VALUES`.
     """
-    shared = older.words.keys() & newer.words.keys()
-    common = sum(older.words[stem] for stem in shared)
-    both = sum(older.words.values()) + sum(newer.words.values())
-    value = WORDS * 2 * common / both if both else 0.0
-    value += CHANGE * newer.changes + VALUES * (older.has_value and newer.has_value)
-    # The vectors cost most, and without anything else no two statements are near enough.
-    if not value or older.vector is None or newer.vector is None:
-        return value
-    return value + float(older.vector @ newer.vector)
+    if not older.words & newer.words:
+        return 0.0
+    try:
+        cosines = packaged_embedder().queries().nearest(older.terms, newer.terms)
+    except EmbedderError:
+        cosines = [0.0] * len(older.terms)
+    weights = [rarity(word) for word in older.terms]
+    met = (1.0 if own & newer.words else max(near, 0.0) for own, near in zip(older.terms.values(), cosines, strict=True))
+    share: float = sum(map(mul, weights, met)) / sum(weights)
+    return share + VALUES * (older.has_value and newer.has_value)
 
 
 COMPARED = 40
@@ -183,7 +182,7 @@ LEAST_COVERAGE: Mapping[Kind, float] = {"session": 0.25, "memory": 0.25}
 """Least share of the query's words, by rarity, in one of two statements, by the kind of its document. A chunk of a
 session is one turn; of the many turns in a chunk of any other conversation, one has the words by chance."""
 
-OTHER_COVERAGE, OTHER_SUBJECT = 0.375, 0.9
+OTHER_COVERAGE, OTHER_SUBJECT = 0.375, 0.72
 """The same for other conversations, and the least `likeness` there."""
 
 LEAST_SCORE, LEAST_DECLARED = 0.3, 0.2
@@ -313,8 +312,7 @@ def _same_subject(older: _Dated, newer: _Dated) -> bool:
     """Return whether two statements are about the same subject, more strictly the less they are made to be kept."""
     one, other = older.statement, newer.statement
     if "memory" not in (older.kind, newer.kind) and (
-        min(len(one.words), len(other.words)) < FEWEST_WORDS
-        or len(one.words.keys() & other.words.keys()) < FEWEST_COMMON
+        min(len(one.words), len(other.words)) < FEWEST_WORDS or len(one.words & other.words) < FEWEST_COMMON
     ):
         return False
     if "document" not in (older.kind, newer.kind):

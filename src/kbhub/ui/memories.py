@@ -35,6 +35,9 @@ PAGE = 50
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
+NEAR_SIMILARITY = 0.65
+"""Cosine from which two memories are offered for merging."""
+
 MOST_ALIKE = 20
 
 MOVES: tuple[Scope, ...] = ("project", "user", "shared")
@@ -219,7 +222,7 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, Me
     similar = np.triu(matrix @ matrix.T, 1)
     pairs = [
         (current[numbers[one]], current[numbers[other]], float(similar[one, other]))
-        for one, other in np.argwhere(similar >= catalog.NEAR_SIMILARITY).tolist()
+        for one, other in np.argwhere(similar >= NEAR_SIMILARITY).tolist()
         if current[numbers[one]].facts.rejected == current[numbers[other]].facts.rejected
     ]
     return sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]

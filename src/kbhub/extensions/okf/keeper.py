@@ -387,7 +387,7 @@ def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
             for unit in filter(None, map(plain, units("\n".join(lines[body:]), body + 1, whole_lists=False))):
                 claim = _ASIDE.sub(" ", unit.text)
                 values = tuple(one.casefold().rstrip(".,:s") for one in _VALUE.findall(claim))
-                words = frozenset(Statement(_VALUE.sub(" ", claim)).words) if values and unit.kind != "block" else ()
+                words = Statement(_VALUE.sub(" ", claim)).words if values and unit.kind != "block" else ()
                 if words and len(words) >= FEWEST_WORDS - claim.rstrip().endswith("."):
                     said[frozenset(words)].append(Sentence(page, unit.line, unit.text, values))
     linked = {frozenset((link.path, link.goal[1])) for link in material.links if link.goal}
