@@ -171,7 +171,9 @@ def likeness(older: Statement, newer: Statement) -> float:
     except EmbedderError:
         cosines = [0.0] * len(older.terms)
     weights = [rarity(word) for word in older.terms]
-    met = (1.0 if own & newer.words else max(near, 0.0) for own, near in zip(older.terms.values(), cosines, strict=True))
+    met = (
+        1.0 if own & newer.words else max(near, 0.0) for own, near in zip(older.terms.values(), cosines, strict=True)
+    )
     share: float = sum(map(mul, weights, met)) / sum(weights)
     return share + VALUES * (older.has_value and newer.has_value)
 
