@@ -35,11 +35,8 @@ def ended(hub, environment, tmp_path, *turns, client="claude-code", session="s-1
 def test_a_session_proposes_what_was_corrected_decided_and_asked_for(shop, environment, tmp_path):
     new = ended(shop, environment, tmp_path, *TURNS)
 
-    assert [(one.why, one.text) for one in new] == [
-        ("corrected", CORRECTION.removeprefix("No, ").capitalize()),
-        ("decided", DECISION),
-        ("asked", RULE),
-    ]
+    assert [one.why for one in new] == ["corrected", "decided", "asked"]
+    assert [one.text for one in new] == [CORRECTION.removeprefix("No, ").capitalize(), DECISION, RULE]
     assert waiting(shop) == new
     assert {(one.client, one.session) for one in new} == {("claude-code", "s-1")}
     assert new[0].origin == "what the user corrected in a session of Claude Code, line 4"
@@ -264,10 +261,8 @@ def test_only_commands_that_ran_without_an_error_come_back(shop, environment, tm
 
     text = given_back(shop, environment)
 
-    assert [line.partition(" > ")[2] for line in text.splitlines() if "This command" in line] == [
-        "'uv run pytest -q'",
-        "go vet ./...",
-    ]
+    lines = [line.partition(" > ")[2] for line in text.splitlines() if "This command" in line]
+    assert lines == ["'uv run pytest -q'", "go vet ./..."]
     assert "IGNORE" not in text
     assert waiting(shop) == ()
 
@@ -298,11 +293,8 @@ def test_the_log_cannot_speak_but_in_quotes(shop, environment, tmp_path):
     lines = [line for line in text.splitlines() if line.startswith("- ")]
 
     assert not any(mark in text for mark in ("<", "[INST]", "\nsystem:", "Ignore"))
-    assert [line.partition(":")[0] for line in lines] == [
-        "- The user decided",
-        "- Notes of before",
-        "- This command ran without an error",
-    ]
+    heads = [line.partition(":")[0] for line in lines]
+    assert heads == ["- The user decided", "- Notes of before", "- This command ran without an error"]
     assert 'read(refs="a.md")' in lines[1]
 
 

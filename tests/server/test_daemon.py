@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import stat
 import sys
 from contextlib import suppress
@@ -270,16 +269,6 @@ def test_a_question_of_the_daemon_dies_with_it(place, begin):
     assert "1. deploy.md" in text_of(window.answer(searching))
 
 
-def test_a_failure_is_said_in_the_form_of_its_era_and_kind():
-    params = {"name": "search", "_meta": META}
-    answer = json.loads(proxy.Request(7, "tools/call", b"{}", params).failure())
-
-    assert answer["id"] == 7
-    assert answer["result"]["isError"] is True
-    assert answer["result"]["resultType"] == "complete"
-    assert json.loads(proxy.Request("a", "tools/list", b"{}", {}).failure())["error"]["code"] == -32000
-
-
 def test_the_command_line_that_is_read_at_a_glance_is_read_alike(monkeypatch):
     taken = []
     monkeypatch.setattr("kbhub.cli.commands.daemon.connect", lambda wanted, _env: taken.append(wanted) or 0)
@@ -351,20 +340,6 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment, monkeypat
     assert "not provably" in held.message
     assert signals == []
     assert process_mark(bystander) not in (None, process_mark(os.getpid()))
-
-
-@pytest.mark.slow
-def test_a_daemon_that_does_not_answer_is_ended_by_a_signal(place, begin, monkeypatch):
-    monkeypatch.setattr("kbhub.server.daemon.protocol.GREETING_SECONDS", 0.2)
-    monkeypatch.setattr("kbhub.server.daemon.launch.SIGNAL_SECONDS", 0.5)
-    window = begin()
-    window.handshake()
-    old = pid_of(place)
-    os.kill(old, signal.SIGSTOP)
-
-    done = stop(folder_of(place))
-
-    assert (done.stopped, done.how, done.pid) == (True, "killed", old)
 
 
 def test_where_no_daemon_can_be_the_window_serves_by_itself(kbhub, environment, monkeypatch, capsys):

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import random
+import signal
 import stat
 import sys
 import threading
@@ -29,7 +31,7 @@ from daemons import (
 )
 from kbhub import __version__
 from kbhub.server.daemon import proxy
-from kbhub.server.daemon.launch import DaemonUnavailable, newer, stop
+from kbhub.server.daemon.launch import DaemonUnavailable, newer, own_server, stop
 from kbhub.server.daemon.protocol import ConnectOptions, read_record, running, try_lock
 from kbhub.workspace.files import RACY_SECONDS
 
@@ -103,6 +105,41 @@ def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(n
     folder.crash.rmdir()
 
 
+def test_a_daemon_that_hangs_fails_a_call_and_the_window_serves_itself_and_a_signal_ends_it(place, begin, monkeypatch):
+    begin().handshake()
+    given, sink, folder = [], io.BytesIO(), folder_of(place)
+    pid, wire = running(folder).pid, "kbhub.server.daemon.protocol.GREETING_SECONDS"
+    monkeypatch.chdir(place.project)
+    for name, value in settings(place).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(proxy, "run", lambda *arguments: given.extend(arguments))
+    proxy.connect(ConnectOptions(), settings(place))
+    window = proxy.Proxy(*given[:2], sink, *given[2:])
+    monkeypatch.setattr(wire, 0.5)
+    monkeypatch.setattr(proxy, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("kbhub.server.daemon.launch.SIGNAL_SECONDS", 0.5)
+    monkeypatch.setattr(proxy, "own_server", lambda wanted: monkeypatch.setattr(wire, PATIENCE) or own_server(wanted))
+
+    def asked():
+        for number, message in enumerate((DISCOVER, call("search", True, query="canary")) * 2):
+            yield line_of({**message, "id": number})
+            until(lambda number=number: sink.getvalue().count(b"\n") > number)
+            if number == 0:
+                os.kill(pid, signal.SIGSTOP)
+
+    try:
+        window.run(asked())
+    finally:
+        window._leaving = True  # else the end of its server is that of this process
+        window._link.close()
+        monkeypatch.setattr(wire, 0.2)
+        done = stop(folder)
+    lost, _, found = (json.loads(line)["result"] for line in sink.getvalue().splitlines()[1:])
+    assert "Nothing was changed; try again." in lost["content"][0]["text"]
+    assert "1. deploy.md" in found["content"][0]["text"]
+    assert (lost["isError"], lost["resultType"], done.stopped, done.how) == (True, "complete", True, "killed")
+
+
 @pytest.mark.usefixtures("let_go")
 def test_what_is_no_longer_certain_waits_for_the_daemon(noted, monkeypatch):
     """Another variable, version, pointer or revision: no note answers."""
@@ -127,7 +164,7 @@ def test_what_is_no_longer_certain_waits_for_the_daemon(noted, monkeypatch):
         yield line_of({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-06-18"}})
 
     monkeypatch.chdir(place.project)
-    monkeypatch.setattr(proxy, "run", lambda _link, _reach, _notes, told: known.extend(told))
+    monkeypatch.setattr(proxy, "run", lambda *given: known.extend(given[3]))
     proxy.Proxy(None, lost, sink, told=told()).run(asked())
     monkeypatch.setattr(proxy, "reach", unavailable)
 

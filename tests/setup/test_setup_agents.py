@@ -144,8 +144,7 @@ def test_the_skill_is_written_once_per_folder(account):
 def test_the_skill_is_a_skill(name):
     _, head, body = SKILLS[name].read_text("utf-8").split("---\n", 2)
     front = yaml.safe_load(head)
-    assert set(front) == {"name", "description"}
-    assert front["name"] == name
+    assert (set(front), front["name"]) == ({"name", "description"}, name)
     assert 0 < len(front["description"]) <= 1024  # agentskills.io, specification
     assert len(body.splitlines()) < 60
 

@@ -159,6 +159,9 @@ def greeted(
     try:
         link.note = protocol.greet(link, "hello", token, version=__version__, **hello).get("note")
         return link
+    except TimeoutError:
+        link.close()
+        raise protocol.Refused("hangs", f"the daemon (process {record.pid}) does not answer") from None
     except (OSError, protocol.Refused) as error:
         link.close()
         if isinstance(error, protocol.Refused) and error.reason != "leaving":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from kbhub import __version__
 from kbhub.server.daemon import protocol
-from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach
+from kbhub.server.daemon.launch import DaemonUnavailable, greeted, own_server, reach, status
 from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, frames, line_of, refusal
 from kbhub.values import struct
 from kbhub.workspace.files import own_folder, working_directory
@@ -34,6 +34,9 @@ ATTEMPTS = 3
 
 FINISHING_SECONDS = 5.0
 """Time for an ending daemon to answer what it was asked."""
+
+SILENT_SECONDS = 15.0
+"""Time without a word of a daemon that owes an answer, after which it is asked whether it still works."""
 
 LISTENING = "notifications/subscriptions/acknowledged"
 
@@ -82,6 +85,7 @@ class Proxy:
 
     A new daemon is told the handshake and the subscriptions; calls that another one left unanswered fail. Until the
     first one has started, `told` has the answers that are certain (see `protocol.read_note`); `notes` is their folder.
+    A daemon that owes an answer, says nothing and is not `alive` is left, as one that died.
     """
 
     def __init__(
@@ -91,8 +95,9 @@ class Proxy:
         sink: BinaryIO,
         notes: Path | None = None,
         told: Sequence[Sequence[Any]] = (),
+        alive: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._reach, self._sink, self._notes, self._told = reach, sink, notes, told
+        self._reach, self._sink, self._notes, self._told, self._alive = reach, sink, notes, told, alive
         self._state = threading.Condition(threading.RLock())
         self._link: protocol.DaemonLink | None = link
         self._writing = threading.Lock()
@@ -106,10 +111,12 @@ class Proxy:
         self._daemons = 1 if link else 0
         self._starting = link is None
         self._leaving = False
+        self._owing, self._sending, self._heard = threading.Event(), False, 0
 
     def run(self, source: Iterable[bytes]) -> None:
         """Relay messages until the client closes its end."""
-        threading.Thread(target=self._listen, name="kbhub-daemon-says", daemon=True).start()
+        for work in (self._listen, self._doubt):
+            threading.Thread(target=work, daemon=True).start()
         for frame in frames(source):
             self.from_client(frame)
 
@@ -240,12 +247,26 @@ class Proxy:
                 while (link := self._link) is None:
                     self._state.wait()
             for line in link.lines():
+                self._heard += 1
                 self.from_daemon(line)
             with self._state:
                 self._lost(link)
                 # After a requested end, start no new daemon before the client needs one.
                 if not self._leaving:
                     self._connected()
+
+    def _doubt(self) -> None:
+        """Disconnect from a daemon that hangs. Takes no lock: who holds it may wait for that very daemon."""
+        while self._owing.wait():
+            self._owing.clear()
+            while (link := self._link) and (
+                self._sending or any(request.method != LISTEN for request in list(self._pending.values()))
+            ):
+                heard = self._heard
+                time.sleep(SILENT_SECONDS)
+                if heard == self._heard and link is self._link and not self._alive():
+                    link.close()
+                    break
 
     def _finish(self, link: protocol.DaemonLink | None, upgraded: bool) -> None:
         """Let an ending daemon answer what it was asked, then disconnect."""
@@ -276,10 +297,13 @@ class Proxy:
     def _send(self, line: bytes) -> bool:
         """Send a line; return whether the daemon is still there."""
         if link := self._link:
+            self._sending = True
+            self._owing.set()
             try:
                 link.send(line)
             except OSError:
                 self._lost(link)
+            self._sending = False
         return self._link is not None
 
     def _connected(self) -> bool:
@@ -333,9 +357,10 @@ def run(
     reach: Callable[[], protocol.DaemonLink],
     notes: Path,
     told: Sequence[Sequence[Any]] = (),
+    alive: Callable[[], bool] = lambda: True,
 ) -> NoReturn:
     """Relay standard input and output until the client closes them or a signal comes, then end the process."""
-    proxy, source = Proxy(link, reach, sys.stdout.buffer, notes, told), sys.stdin.fileno()
+    proxy, source = Proxy(link, reach, sys.stdout.buffer, notes, told, alive), sys.stdin.fileno()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: proxy.finish())
     if hasattr(select, "poll"):
@@ -396,12 +421,16 @@ def connect(wanted: protocol.ConnectOptions, env: Mapping[str, str]) -> int | No
         own.append(process)
         return link
 
+    def alive() -> bool:
+        record = protocol.running(folder)
+        return bool(own) or record is None or status(folder, record) is not None
+
     try:
         link = greeted(folder, said)
         told = [] if link else protocol.read_note(folder.notes / protocol.note_name(__version__, hello))
         if not link and not told:
             link = reach(folder, said, {"ends": True}, env)
-        run(link, open_link, folder.notes, told)
+        run(link, open_link, folder.notes, told, alive)
     except protocol.Refused as refusal:
         if refusal.exit_code:
             _complain(refusal.message)
