@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -99,27 +99,13 @@ class Maintained(Model):
 
 def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
     """Return the latest queries of this project, newest first."""
-    log, settings = log_of(hub), hub.config().settings.log
+    log, settings, queries = log_of(hub), hub.config().settings.log, list[LoggedQuery]()
+    for query in log.recent(limit):
+        said = {name: getattr(query, name) for name in ("text", "mode", "bases", "verdict", "score", "client", "hits")}
+        seconds = None if query.took is None else round(query.took, 4)
+        queries.append(LoggedQuery(asked=timestamp(query.at), read=query.opened, seconds=seconds, **said))
     return LoggedQueries(
-        queries=tuple(
-            LoggedQuery(
-                asked=timestamp(query.at),
-                text=query.text,
-                mode=cast("Mode", query.mode),
-                bases=query.bases,
-                verdict=cast("Verdict | None", query.verdict),
-                score=query.score,
-                client=query.client,
-                hits=query.hits,
-                read=query.opened,
-                seconds=None if query.took is None else round(query.took, 4),
-            )
-            for query in log.recent(limit)
-        ),
-        total=log.count(),
-        logged=settings.queries,
-        days=settings.days,
-        path=log.path,
+        queries=tuple(queries), total=log.count(), logged=settings.queries, days=settings.days, path=log.path
     )
 
 
@@ -258,17 +244,10 @@ def close_gap(hub: Hub, name: str) -> Gap:
 
 def described(gap: LoggedGap) -> Gap:
     """Build the public description of a gap."""
-    return Gap(
-        id=gap.id,
-        question=gap.question,
-        count=gap.count,
-        last_asked=timestamp(gap.last),
-        clients=gap.clients,
-        state=gap.state,
-        since=timestamp(gap.since),
-        answer=gap.ref or None,
-        reopened=timestamp(gap.reopened) if gap.reopened is not None else None,
-    )
+    said = {name: getattr(gap, name) for name in ("id", "question", "count", "clients", "state")}
+    reopened = None if gap.reopened is None else timestamp(gap.reopened)
+    times = {"last_asked": timestamp(gap.last), "since": timestamp(gap.since), "reopened": reopened}
+    return Gap(answer=gap.ref or None, **times, **said)
 
 
 def _counted(gap: LoggedGap, cluster: Cluster) -> LoggedGap:

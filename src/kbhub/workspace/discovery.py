@@ -311,18 +311,15 @@ def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> 
     if same is None:
         return (project, *own)
     entry = config.said.get("bases", {}).get(same.id) if same.origin == "config" else None
-    own_word = ("writable", "name", "include", "exclude", "inline_tags")
+    said = entry if isinstance(entry, dict) else {}
+    own_word = [name for name in ("writable", "name", "include", "exclude", "inline_tags") if in_file(name) in said]
     merged = project.model_copy(
         update={
             "names": (same.id,),
-            "weight": same.weight,
             "contexts": {**project.contexts, **same.contexts},
             "description": same.description or project.description,
             "cache_dir": same.cache_dir or project.cache_dir,
-            "kind": same.kind,
-            "keep_deleted": same.keep_deleted,
-            "sessions_of": same.sessions_of,
-            **{name: getattr(same, name) for name in own_word if isinstance(entry, dict) and in_file(name) in entry},
+            **{name: getattr(same, name) for name in ("weight", "kind", "keep_deleted", "sessions_of", *own_word)},
         }
     )
     return (merged, *(base for base in own if base is not same))
