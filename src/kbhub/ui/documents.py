@@ -100,7 +100,7 @@ PROPERTIES = (
 )
 """Keys of front matter that say something to a reader."""
 
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\S*")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:[\d:.]+ ?(?:Z|[+-][\d:]+)?")
 
 PLACES = 12
 
@@ -341,4 +341,5 @@ def _properties(whole: Whole) -> list[tuple[str, str]]:
 
 def _said(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).strip('"')
-    return _MOMENT.sub(r"\1", text)
+    moment = _MOMENT.fullmatch(text)
+    return moment[1] if moment else text

@@ -20,7 +20,6 @@ from documents.secret_corpus import secrets
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.extensions.team import bases as team
 from kbhub.extensions.team.publish import Pulled, publish, pull
-from kbhub.extensions.team.reader import PostgresIndex
 from kbhub.extensions.team.schema import TABLES
 from kbhub.search.search import search
 
@@ -42,7 +41,7 @@ def fill(twin, count: int = 30) -> None:
 
 def pulled(twin, target: Path) -> Pulled:
     """Write the files of the shared base into a folder."""
-    return pull(PostgresIndex(target, "notes", twin.database.server(), "notes"), target)
+    return pull(twin.database.server(), "notes", target)
 
 
 def refs(hub, text: str) -> list[str]:

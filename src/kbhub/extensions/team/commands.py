@@ -164,7 +164,7 @@ def pull(
     """
     engine, server, _ = _server(url, timeout)
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
-    done = engine.pull(engine.PostgresIndex(target, base, server, base), target)
+    done = engine.pull(server, base, target)
     skipped = f", {len(done.refused)} skipped" if done.refused else ""
     text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
     notes = [f"{path}: exists with other content; not changed." for path in done.kept]

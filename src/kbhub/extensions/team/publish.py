@@ -34,8 +34,6 @@ from kbhub.types import Base, Problem
 from kbhub.workspace.files import open_folder
 from kbhub.workspace.formats import format_of, is_session
 
-__all__ = ["PostgresIndex", "Server", "bases", "publish", "pull"]
-
 INLINE_TAGS = "inline_tags"
 """`meta` key: whether `#tags` in the text were tags; if that changes, all files are read again."""
 
@@ -104,9 +102,9 @@ class Pulled(Model):
     refused: tuple[Problem, ...] = Field((), description="Documents that were not written, and why.")
 
 
-def pull(index: Index, folder: Path) -> Pulled:
+def pull(server: Server, name: str, folder: Path) -> Pulled:
     """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten."""
-    base = Base(id=index.base, path=folder, origin="argument")
+    base, index = Base(id=name, path=folder, origin="argument"), PostgresIndex(folder, name, server, name)
     outcomes: dict[Outcome, list[Problem]] = defaultdict(list)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -79,12 +79,10 @@ def checked_meta(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-READER, AUTHOR, ADMIN = 1, 2, 3
-"""Rights of a role on a base, each with those below it: read; publish, remember; grant, remove, forget others'."""
-
 Rights = Literal["reader", "author", "admin"]
 
-RIGHTS: Mapping[Rights, int] = {"reader": READER, "author": AUTHOR, "admin": ADMIN}
+RIGHTS: Mapping[Rights, int] = {"reader": 1, "author": 2, "admin": 3}
+"""Rights of a role on a base, each with those below it: read; publish, remember; grant, remove, forget others'."""
 
 
 class SharedBase(Value):
@@ -380,7 +378,7 @@ def creation_sql(admin: str | None = None) -> str:
     secured = [f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY;" for table in tables]
     rows = [
         f"INSERT INTO kbhub.version VALUES ({VERSION});",
-        f"INSERT INTO kbhub.member VALUES ({EVERY_BASE}, {who}, {ADMIN});",
+        f"INSERT INTO kbhub.member VALUES ({EVERY_BASE}, {who}, {RIGHTS['admin']});",
     ]
     made = ["CREATE SCHEMA kbhub;", *map(_table, WRITTEN), _OTHER_TABLES, *secured, *rows]
     parts = [_BEFORE, *made, _FUNCTIONS, _AFTER, CLOSING]
