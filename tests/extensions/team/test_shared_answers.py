@@ -103,7 +103,7 @@ def reads(index) -> dict:
         "names": list(catalogue.document_names(index)),
         "beginning": [catalogue.paths_beginning(index, start, 5) for start in ("guides/", "SETUP", "日", "%", "'")],
         "page": [(one.path, one.title, one.size) for one in index.documents_after("guides/old.md", 9)],
-        "memories": [(row.path, row.tags, row.front_matter) for row in catalogue.memory_rows(index)],
+        "memories": [row[:4] for row in catalogue.memory_rows(index)],
         "terms": catalogue.terms_with_prefix(index, "re"),
         "among": catalogue.terms_among(index, ["deploi", "zzz", "databas"]),
         "of a term": catalogue.texts_with_term(index, "databas", 5),
