@@ -60,10 +60,7 @@ flowchart LR
 ```
 """
 
-INTERNAL = (
-    "---\nsidebar_position: 4\nprops: {a: b}\nby: [Ann, Bob]\ndescription: Down on 2026-01-02 03:04 in one zone\n"
-    "reviewed: 2026-01-02T03:04:05Z\n---\n"
-)
+INTERNAL = "---\norder: 4\nprops: {a: b}\nby: [Ann, Bob on 2026-01-02 03:04]\nreviewed: 2026-01-02T03:04:05Z\n---\n"
 
 DOCUMENTS = {
     "knowledge/rollback.md": ROLLBACK,
