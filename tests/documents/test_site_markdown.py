@@ -30,6 +30,7 @@ UNSEEN = [
     ("{% if x %}\nOnly *then*.\n{%- endif %}", "\nOnly *then*.\n"),
     ('See [a `b`]({{< ref "b#c" >}}) and ![c]({{ "/c.png" | relative_url }}).', "See a `b` and c."),
     (".. _Guide: https://a.example\n.. _far:\n   https://b.example\n\nText.", "\n\n\n\nText."),
+    ("[[TOC]]\n\n[toc]\n\n* x\n{:toc}\n\n[[toc]] [TOC] in text", "\n\n\n\n\n\n\n[[toc]] [TOC] in text"),
     (".. toctree::\n   :titlesonly:\n\n   one\n   two\n\nText.", "\n\n\n\n\n\nText."),
     ("Title\n-----\n\n.. code-block:: sh\n   :caption: x\n\n   run", "Title\n\n\n\n\n\n   run"),
 ]

@@ -311,7 +311,7 @@ def test_links_out_of_a_book_and_to_other_projects_are_no_findings(audited):
     files = {
         "../book.toml": "[book]\ntitle = 'Shop'\nsrc = 'knowledge'\n",
         "a.md": "# A\n\n[b](b.html#b) [std](../std/index.html) [gone](gone.html)\n",
-        "b.md": "# B\n",
+        "b.md": "# B\n\n[[TOC]] [[_toc_]]\n",
         "c.rst": "C\n=\n\n:ref:`pip:install` :doc:`Docs <pip:index>` :ref:`guides/gone:Install` :doc:`lost`\n",
     }
     told = {one.message.split("'")[1] for one in audited(files, checks=["links", "spelling"]).findings}

@@ -27,7 +27,6 @@ new Promise(done => {
 })
 """
 
-
 WIDE = """
 [...document.body.querySelectorAll("*")]
   .filter(one => one.getBoundingClientRect().right > innerWidth + 1)

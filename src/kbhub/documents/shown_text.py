@@ -186,9 +186,11 @@ _HIDDEN = (
     rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
     r"|\{(?:\{[<%]|%)-?[ \t]*(?P<ended>/|end)?[ \t]*(?P<shortcode>\w*+)(?P<parameters>[^{}\n]*?)[>%]\}\}?"
     rf"|^{_INCLUDE}$"
+    r"|^[ \t]*+(?:\[\[_?TOC_?\]\]|\[(?:TOC|toc)\]|(?:(?:[-*+]|1\.)[ \t]+[^\n]*\n[ \t]*)?\{:[ \t]*toc[ \t]*\})[ \t]*$"
     r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
-"""Imports, exports, comments, components, anchors, attributes, shortcodes, icons; prose that resembles them stays."""
+"""Imports, exports, comments, components, anchors, attributes, shortcodes, icons, places of a table of contents; prose
+that resembles them stays."""
 
 _CLOSED = re.compile(r"</([A-Z][\w.]*)[ \t]*>")
 _CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")

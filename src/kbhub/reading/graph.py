@@ -491,6 +491,8 @@ class Faults:
             return found
         if edge.link.path.endswith(".rst") and edge.link.fragment and _LABEL.fullmatch(edge.link.target):
             return "outside", "it may be a label of another project"
+        if edge.link.kind == "wikilink" and folded(edge.link.target) in ("toc", "_toc_"):
+            return "outside", "the build of the site writes its table of contents there"
         if edge.link.kind not in PATH_KINDS:
             end = folded(edge.link.target)
             for path in self._files(home.path).get(end.rpartition("/")[2], ())[:MOST_SAME]:

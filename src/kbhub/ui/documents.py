@@ -266,13 +266,17 @@ def _content(
     def of(name: str) -> Entry:
         return replace(_trail(base.id, name)[-1], count=counts[name])
 
-    # Only what is in the folder, and beside those above it.
+    folders = sorted(name for name in counts if posixpath.dirname(name) == folder)
+    opened, inside = folder, folders
+    while len(inside) == 1:
+        opened = inside[0]
+        inside = [name for name in counts if posixpath.dirname(name) == opened]
+    # Only what is in the folder, or in the only one in it, and beside those above it.
     tree = [
         (name.count("/") + 1, of(name))
         for name in sorted(counts, key=lambda name: name.split("/"))
-        if covers(posixpath.dirname(name), folder)
+        if covers(posixpath.dirname(name), opened)
     ][:LISTED]
-    folders = sorted(name for name in counts if posixpath.dirname(name) == folder)
     documents = [path for path in paths if posixpath.dirname(path) == folder]
     shown = [*folders, *documents][first - 1 : first - 1 + LISTED]
     entries = {
