@@ -156,32 +156,14 @@ class BaseChange(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-def add_base(
-    hub: Hub,
-    text: str,
-    id_: str | None = None,
-    places: Sequence[str] = (),
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    writable: bool = False,
-) -> BaseChange:
+def add_base(hub: Hub, text: str, id_: str | None = None, places: Sequence[str] = (), **said: Any) -> BaseChange:
     """Add a folder or a shared base to the global config and activate it; `UsageError` if another is in its way.
 
     `text` is the folder or URL as the user wrote it, or ID=FOLDER. It is active below `places`, in every project
-    without any.
+    without any. `said` are fields of its entry, of which empty ones are left out.
     """
     home, cwd, path = hub.options.home, hub.options.cwd, hub.config().file
-    said = {
-        "name": name,
-        "description": description,
-        "include": [*include],
-        "exclude": [*exclude],
-        "writable": writable,
-    }
-    fields = {key: value for key, value in said.items() if value}
+    fields = {key: [*value] if isinstance(value, tuple) else value for key, value in said.items() if value}
     folders = [place if place == EVERYWHERE else str(_absolute(place, home, cwd)) for place in places]
     for given, place in zip(places, folders, strict=True):
         if place != EVERYWHERE and not is_directory(Path(place)):

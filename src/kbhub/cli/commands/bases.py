@@ -86,7 +86,8 @@ def add(
         docs: Instead, add the documentation of a library that this project uses, in the version that its lock
             file pins, from what is installed; or that in an archive or a file, by its path.
     """
-    given = (path, id_, name, description) != (None,) * 4 or for_ or include or exclude or writable
+    said = {"name": name, "description": description, "include": include, "exclude": exclude, "writable": writable}
+    given = any(one not in (None, (), False) for one in (path, id_, for_, *said.values()))
     if sum(map(bool, (given, found, docs))) != 1 or not (found or docs or path):
         raise UsageError("Name one folder, or give --found or --docs PACKAGE alone.")
     if docs:
@@ -95,17 +96,7 @@ def add(
     if found:
         made = add_found(hub)
         return Reply(made, found_report(made), code=0 if made.bases else 1)
-    change = add_base(
-        hub,
-        path or "",
-        id_,
-        for_,
-        name=name,
-        description=description,
-        include=include,
-        exclude=exclude,
-        writable=writable,
-    )
+    change = add_base(hub, path or "", id_, for_, **said)
     return Reply(change, change_report(change, "Added"))
 
 
