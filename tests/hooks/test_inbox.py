@@ -166,10 +166,7 @@ def test_a_server_that_only_reads_proposes_nothing_and_each_project_has_its_inbo
     assert waiting(shop) == ()
 
     ended(shop, environment, tmp_path, *TURNS)
-    other = tmp_path / "other"
-    other.mkdir()
-
-    assert waiting(environment.hub(cwd=other)) == ()
+    assert waiting(environment.hub(cwd=tmp_path)) == ()
 
 
 def test_people_see_accept_and_drop_on_the_command_line(shop, environment, tmp_path, kbhub):
@@ -320,6 +317,14 @@ def test_what_was_dismissed_after_a_compaction_is_not_proposed_again_at_the_end(
     assert waiting(shop) == ()
 
 
+def test_of_a_long_log_the_end_is_read_until_the_session_is_over(shop, environment, tmp_path, monkeypatch):
+    monkeypatch.setattr(inboxes, "TAIL_BYTES", 2000)
+    said = ("assistant", "Done. " * 50)
+    log = compacted(shop, environment, tmp_path, ("user", DECISION), *[said] * 9, ("user", RULE))
+    assert [(one.text, one.origin[-9:]) for one in waiting(shop)] == [(RULE, ", line 11")]
+    assert [one.text for one in propose(shop, event("session-end", environment.project, transcript=log))] == [DECISION]
+
+
 @pytest.mark.parametrize("log", [None, "", "/nonexistent", ".", "a\0b"])
 def test_without_a_log_what_was_told_is_named(shop, environment, log):
     remember(shop, "Run the tests with make check.", tags=["pitfall"])
@@ -332,10 +337,7 @@ def test_without_a_log_what_was_told_is_named(shop, environment, log):
 
 def test_odd_logs_are_silence(shop, environment, tmp_path):
     log = tmp_path / "s.jsonl"
-    odd = (
-        {"id": [], "name": {}, "input": 7},
-        {"id": "t", "name": None, "input": {"command": {"a": 1}, "refs": {"a": 1}}},
-    )
+    odd = ({"id": [], "name": {}, "input": 7}, {"id": "t", "name": None, "input": {"command": {}, "refs": {"a": 1}}})
     lines = [{"type": "assistant", "message": {"content": [{"type": "tool_use", **one}]}} for one in odd]
     lines += [{"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": 7}]}}]
     lines += [{"payload": {"type": "function_call", "call_id": 7, "arguments": "{"}, "type": "response_item"}]

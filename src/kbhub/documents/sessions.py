@@ -454,11 +454,16 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     )
 
 
-def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> tuple[Transcript, str | None]:
-    """Read the log of a session as its turns, up to `max_bytes`; return a message on what was left out, or None."""
+def read_transcript(
+    path: str, file: BinaryIO, max_bytes: int, tail: int | None = None
+) -> tuple[Transcript, str | None]:
+    """Read the log of a session as its turns, up to `max_bytes`; return a message on what was left out, or None.
+
+    With `tail`, only that many bytes at the end of a log with one record per line.
+    """
     transcript = Transcript()
     if path.lower().endswith(LOG_SUFFIX):
-        return transcript, _read_lines(file, max_bytes, transcript)
+        return transcript, _read_lines(file, max_bytes, transcript, _skipped(file, tail) if tail else 0)
     try:
         record = json.loads(file.read(max_bytes))
     except (ValueError, RecursionError) as error:
@@ -468,10 +473,20 @@ def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> tuple[Transcri
     return transcript, None
 
 
-def _read_lines(file: BinaryIO, max_bytes: int, transcript: Transcript) -> str | None:
-    """Feed all records to the transcript; return a message on the lines that could not be read, or None."""
+def _skipped(file: BinaryIO, tail: int) -> int:
+    """Skip all but the last `tail` bytes, and the line that they begin in; return the number of skipped lines."""
+    left, lines = file.seek(0, os.SEEK_END) - tail, 0
+    file.seek(0)
+    while left > 0 and (line := file.readline(LINE_BYTES)):
+        left -= len(line)
+        lines += line.endswith(b"\n")
+    return lines
+
+
+def _read_lines(file: BinaryIO, max_bytes: int, transcript: Transcript, number: int) -> str | None:
+    """Feed all records after `number` lines to the transcript; return a message on unreadable lines, or None."""
     broken: list[int] = []
-    read = number = 0
+    read = 0
     while read < max_bytes and (line := file.readline(LINE_BYTES)):
         number += 1
         read += len(line)
