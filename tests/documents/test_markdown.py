@@ -272,11 +272,10 @@ class TestLinks:
             ("[b] c\n\n[b]: c.md#d", ("c.md", "d", "b", 1, "reference")),
             ("[b] c ]: d\n\ne [f]: g ]: h\n\n[b]: c.md ]: i", ("c.md", "", "b", 1, "reference")),
             ("[a\\]: b]\n\n> [a\\]: b]: c.md", ("c.md", "", "a\\]: b", 1, "reference")),
-            ("\\![a](b.md)", ("b.md", "", "a", 1, "markdown")),
-            ("`x [a](b.md)", ("b.md", "", "a", 1, "markdown")),
+            ("\\![a](b.md)", ("b.md", "", "a", 1, "markdown")), ("`x [a](b.md)", ("b.md", "", "a", 1, "markdown")),
             ("a%00 [a](b%00.md)", ("b\ufffd.md", "", "a", 1, "markdown")),
         ],
-    )
+    )  # fmt: skip
     def test_forms(self, text, expected):
         assert links(text) == [expected]
 
@@ -323,18 +322,14 @@ def tags(text: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("#ops\n", ("ops",)),
-        ("A release. #ops, #release/2025.\n", ("ops", "release/2025")),
+        ("#ops\n", ("ops",)), ("A release. #ops, #release/2025.\n", ("ops", "release/2025")),
         ("- [ ] call #todo\n> quoted #idea\n", ("todo", "idea")),
-        ("| a | #cell |\n|---|---|\n| #row | b |\n", ("cell", "row")),
-        ("# Deploying #howto\n", ("howto",)),
+        ("| a | #cell |\n|---|---|\n| #row | b |\n", ("cell", "row")), ("# Deploying #howto\n", ("howto",)),
         ("#\u092a\u094d\u0930\u0936\u094d\u0928 #\u0448\u043b\u044e\u0437 #\u6f22\u5b57\uff0c\u305d\u3057\u3066\n",
          ("\u092a\u094d\u0930\u0936\u094d\u0928", "\u0448\u043b\u044e\u0437", "\u6f22\u5b57")),
         ("#y2024 #2024/01 #1-2 #snake_case #kebab-case\n", ("y2024", "2024/01", "1-2", "snake_case", "kebab-case")),
-        ("#open/ #(x) #don't\n", ("open", "don")),
-        ("`code` then #after\n", ("after",)),
-        ("1. item\n\n    in the item #kept\n", ("kept",)),
-        ("a paragraph\n    goes on #lazily\n", ("lazily",)),
+        ("#open/ #(x) #don't\n", ("open", "don")), ("`code` then #after\n", ("after",)),
+        ("1. item\n\n    in the item #kept\n", ("kept",)), ("a paragraph\n    goes on #lazily\n", ("lazily",)),
         ("```\n#fenced\n```\n#after\n", ("after",)),
     ],
 )  # fmt: skip

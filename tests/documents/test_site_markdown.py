@@ -11,6 +11,8 @@ UNSEEN = [
     ("export const rows = [\n  1,\n];", "\n\n"),
     ("<AdrTable frontMatter={frontMatter}></AdrTable>", ""),
     ('<Tabs\n  groupId="os"\n>', "\n\n"),
+    ("<Grid\n  rows={[\n{ a: [{ b: [{ c: {} }] }] }]}\n/>\n\n  /> \n<Community>\nAsk.", "\n\n\n\n\n\n\nAsk."),
+    ("#### <!-- md:option a -->\n\n`a`\n\n:   What it is.\n\nA : b", "\n\n`a`\n\nWhat it is.\n\nA : b"),
     ("Before <Icon name={{ a: 1 }} /> after", "Before  after"),
     ("# Roll back {#undo}", "# Roll back"),
     ("# Roll back {/*undo*/}\n{/* not\nthis */}", "# Roll back\n\n"),
@@ -96,17 +98,18 @@ def test_tabs_are_quotes_for_the_page():
     """Those of MkDocs and of Docusaurus, apart from what comes after; other renderers have their titles."""
     mkdocs = '=== "One"\n\n    a\n\n=== "Two"\n    b\n\n!!! tip\n    c'
     docusaurus = (
-        '<Tabs>\n<TabItem value="a" label="A">\n\ntext\n\n</TabItem>\n<TabItem\n  value="b">\nb\n</TabItem>\n</Tabs>'
+        '<Tabs>\n<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n<TabItem\n  value="b">\nb\n</TabItem>\n</Tabs>'
     )
 
     shown = [renderable(text, tabs=True).replace(TAB, "@") for text in (mkdocs, docusaurus)]
     assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **Tip**\n> c"
-    assert shown[1] == "\n> ###### @A\n>\n> text\n>\n\n> ###### @b\n>\n> b\n\n"
+    assert shown[1] == "\n> ###### @A\n>\n> x\n>\n\n> ###### @b\n>\n> b\n\n"
     assert renderable(mkdocs).startswith("**One**\n\na\n\n**Two**\nb\n")
 
 
 @pytest.mark.parametrize(
-    "part", ["<!--", "<A {", '<A b="', "[", "[a", "{#a b=", "import ", ":a-", "[a]: ", "`", "<a id=", "{/* a "]
+    "part",
+    ["<!--", "<A b={[{", '<A b="', "[", "[a", "{#a b=", "import ", ":a-", "[a]: ", "`", "<a id=", "{/* a ", "<A\t/>"],
 )
 def test_a_hostile_text_takes_no_time(part):
     text = part * 50_000

@@ -24,6 +24,8 @@ def shop(environment):
     environment.write("knowledge/twin-b.md", "---\naliases: Twin\n---\n# Other twin\n")
     environment.write("knowledge/.gitignore", "private.md\n")
     environment.write("knowledge/private.md", "secret\n")
+    for name in ("adr/0027-language", "adr/index", "adr/0028-menu", "adr-28-x"):
+        environment.write(f"knowledge/docs/{name}.md", f"# On {name}\n")
     for name in ("one", "two"):
         environment.write(environment.home / name / "shared.md", f"# Shared {name}\n")
         environment.write(environment.home / name / f"{name}.md", f"# Number {name}\n")
@@ -56,8 +58,11 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
     names = ("Deploying", "deploying", "Shipping", "ship it", " Shipping ", "project@Shipping", "guides/deploy")
     for ref in (*names, "./guides//deploy.md", "deploy.md", path):
         assert ["guides/deploy.md"] == refs_of(hub, [ref])
-    for ref in ("Number two", "two@Number two"):
+    for ref in ("Number two", "two@Number two", "/two/"):
         assert ["two@two.md"] == refs_of(hub, [ref])
+    for ref in ("/adr/0027-language/", "adr/0027-language", "ADR-0027", "adr 27", "ADR-27:1"):
+        assert ["docs/adr/0027-language.md"] == refs_of(hub, [ref])
+    assert ["docs/adr/index.md"] == refs_of(hub, ["/adr/"])
 
 
 def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place_of_a_path(hub, shop):
@@ -75,7 +80,8 @@ def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place
 
 
 def test_an_ambiguous_name_is_refused_with_the_candidates_and_a_part_is_read_of_each_document_of_a_pattern(hub):
-    for ref, candidates in (("Twin", "twin-a.md, twin-b.md"), ("shared.md", "one@shared.md, two@shared.md")):
+    twins = ("Twin", "twin-a.md, twin-b.md"), ("ADR-28", "docs/adr-28-x.md, docs/adr/0028-menu.md")
+    for ref, candidates in (*twins, ("shared.md", "one@shared.md, two@shared.md")):
         message = refused(hub, ref)
         assert f"{ref!r} is ambiguous" in message
         assert candidates in message
@@ -88,16 +94,12 @@ def test_an_ambiguous_name_is_refused_with_the_candidates_and_a_part_is_read_of_
 
 def test_what_leads_nowhere_is_told_why(hub):
     for ref, told in (
-        ("guide/deploy.md", "Did you mean guides/deploy.md"),
-        ("Deployin", "Did you mean guides/deploy.md"),
-        ("private", "excluded by 'private.md'"),
-        ("private.md", "excluded by 'private.md'"),
+        *((ref, "Did you mean guides/deploy.md") for ref in ("guide/deploy.md", "Deployin")),
+        *((ref, "excluded by 'private.md'") for ref in ("private", "private.md")),
         ("tow@one.md", "no base 'tow' is active (active: project, one, two)"),
         ("tow@two.md", "two@two.md"),
-        ("runbooks", "it is a folder; to read its documents, use `runbooks/**`"),
-        ("runbooks/", "it is a folder; to read its documents, use `runbooks/**`"),
-        ("/etc/passwd", "outside all bases"),
-        ("../work/x.md", "outside all bases"),
+        *((ref, "it is a folder; to read its documents, use `runbooks/**`") for ref in ("runbooks", "runbooks/")),
+        *((ref, "outside all bases") for ref in ("/etc/passwd", "../work/x.md")),
         ("nowhere/*.md", "no indexed document matches"),
         ("runbooks/canary.md#Nowhere", "it has `Canary`, `By hand`"),
         ("runbooks/canary.md:99", "only 7 lines"),
@@ -180,14 +182,12 @@ def test_braces_are_written_out_and_one_ref_names_several_documents(hub):
         (["runbooks/*.md"], ["runbooks/canary.md", "runbooks/rollback.md"]),
         (["runbooks/**"], ["runbooks/canary.md", "runbooks/old/legacy.md", "runbooks/rollback.md"]),
         (["[cd]*.md"], ["guides/café.md", "guides/deploy.md", "runbooks/canary.md"]),
-        (["two@*.md"], ["two@shared.md", "two@two.md"]),
-        (["one.m?"], ["one@one.md"]),
+        *((["two@*.md"], ["two@shared.md", "two@two.md"]), (["one.m?"], ["one@one.md"])),
         (["guides/cafe\u0301.*"], ["guides/café.md"]),
         (["guides/{deploy,café}.md"], ["guides/deploy.md", "guides/café.md"]),
         (["{guides/d*,runbooks/{c,r}*}.md"], ["guides/deploy.md", "runbooks/canary.md", "runbooks/rollback.md"]),
         ("guides/{deploy,café}.md, Canary", ["guides/deploy.md", "guides/café.md", "runbooks/canary.md"]),
-        (["notes [old].md"], ["notes [old].md"]),
-        (["x{1,2}.md"], ["x{1,2}.md"]),
+        *(([name], [name]) for name in ("notes [old].md", "x{1,2}.md")),
         (["runbooks/canary.md", "runbooks/*.md"], ["runbooks/canary.md", "runbooks/rollback.md"]),
     ):
         assert found == refs_of(hub, refs)

@@ -172,6 +172,9 @@ TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
 _INCLUDE = r"[ \t>]*\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}[ \t]*"
 """A line of mdBook that stands for lines of another file, in code as well."""
 
+_BRACES = r"\{(?:[^{}]|" * 4 + r"\{[^{}]*\}" + r")*+\}" * 4
+"""A value of a component, nested up to five deep."""
+
 _HIDDEN = (
     r"^import[ \t]+(?:(?:[\w$]+|\{[^{}'\"]{0,500}\}|\*[ \t]+as[ \t]+[\w$]+)(?:[ \t]*,[ \t]*\{[^{}'\"]{0,500}\})?"
     r"[ \t]+from[ \t]+)?['\"][^'\"\n]+['\"];?[ \t]*$"
@@ -180,7 +183,8 @@ _HIDDEN = (
     r"|<!--(?:[^<]|<(?!!--))*?-->"
     r"|(?<![ \t])[ \t]*+\{/\*(?:[^*{]|\*(?!/)|\{(?!/\*))*+\*/\}"
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
-    r"(?P<attributes>\s(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*+\})*+)?/?>"
+    rf"(?P<attributes>\s(?:[^<>{{}}\"']|\"[^\"]*\"|'[^']*'|{_BRACES})*+)?/?>"
+    r"|^[ \t]*/>[ \t]*$"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
     rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
@@ -227,6 +231,9 @@ _RST = (
 )
 """Targets of links, directives that list or fetch something, those before code, and lines above and below titles."""
 
+_EMPTY_OR_LISTED = re.compile(r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}")
+"""A heading of which only markup was there, and what begins the text of a definition list."""
+
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
@@ -245,6 +252,9 @@ def readable(text: str) -> str:
     """
     code = _code(text)
     lines = _cleared(text, code, _UNREADABLE)
+    for number, line in enumerate(lines):
+        if number not in code:
+            lines[number] = _EMPTY_OR_LISTED.sub("", line)
     seen = ["" if code.get(number) == NO_TEXT else line for number, line in enumerate(lines)]
     return "\n".join(_laid_out(seen, code, quotes=False))
 
@@ -275,9 +285,10 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
             continue
         if shown and not linked and _CHARACTERS.fullmatch(shown) and (found["label"] or "").casefold() not in names:
             continue
-        # A bare `<Name>` is rather a placeholder than a component, unless something closes it.
+        # A bare `<Name>` is rather a placeholder than a component, unless it has its own line or something closes it.
         named = found["component"]
         surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "")
+        surely = surely or (named and not _beside(prose, match))
         if named and not surely and named not in closed:
             continue
         if tabs and named == "TabItem" and not _beside(prose, match):

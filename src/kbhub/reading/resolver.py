@@ -18,13 +18,13 @@ from kbhub.hub import Hub
 from kbhub.index import references
 from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
-from kbhub.reading.links import folded
+from kbhub.reading.links import FOLDER_PAGES, folded
 from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, has_document, open_document
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.formats import markdown_paths
+from kbhub.workspace.formats import MARKDOWN_SUFFIXES, markdown_paths
 
 NEAR = 3
 """Number of suggested refs."""
@@ -40,6 +40,8 @@ PART = 3
 
 PARTS_FROM = 200
 """Letters of the target that are considered."""
+
+_NUMBERED = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(\d{1,9})(?!\d)")
 
 _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
 
@@ -136,11 +138,13 @@ class Resolver:
     def find(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
 
-        It is tried as a path or docid, as a title, as a path of the shell, as BASE/PATH, then as the end of a path.
+        It is tried as a path or docid, as a title, as a path of the shell, as BASE/PATH, as the end of a path, as an
+        address of a site, then as a number (`ADR-0027`).
         """
         references.check_length(ref)
         meanings = references.parse_reference(ref)
-        for look in (self._by_path, self._by_name, self._as_typed, self._below_base, self._by_ending):
+        looks = (self._by_path, self._by_name, self._as_typed, self._below_base, self._by_ending, self._by_address)
+        for look in (*looks, self._by_number):
             for meaning in meanings:
                 if place := look(meaning.target):
                     return meaning, place
@@ -248,6 +252,39 @@ class Resolver:
             return [place for name in self._paths(base) if name.endswith(ends) for place in self._in_base(base, name)]
 
         return self._first(target, ending, "a path that ends like this")
+
+    def _by_address(self, target: str) -> ResolvedDocument | None:
+        """Find the page at an address of a site: `/guides/deploy/` is `docs/guides/deploy.md`, or its `index.md`."""
+
+        def at(base: Base, path: str) -> list[ResolvedDocument]:
+            address = folded(path.strip("/"))
+            pages = (address, *(f"{address}/{page}" for page in FOLDER_PAGES))
+            if not address or address.endswith(MARKDOWN_SUFFIXES):  # a path of the system
+                return []
+            ends = tuple([f"/{form}" for page in pages for form in markdown_paths(page)])
+            found = [name for name in self._paths(base) if folded(f"/{name}").endswith(ends)]
+            return [place for name in found for place in self._in_base(base, name)]
+
+        return self._first(target, at, "this address")
+
+    def _by_number(self, target: str) -> ResolvedDocument | None:
+        """Find the document with a number and a name, its own or a folder's: `ADR-0027` is `adr/0027-i18n.md`."""
+
+        def numbered(base: Base, name: str) -> list[ResolvedDocument]:
+            asked, places = _NUMBERED.fullmatch(name.casefold()), list[ResolvedDocument]()
+            for path in self._paths(base) if asked and asked[1] else ():
+                *folders, file = path.casefold().split("/")
+                found = _NUMBERED.match(file)
+                if (
+                    asked
+                    and found
+                    and found[2] == asked[2]
+                    and asked[1] in (found[1], *(f.rstrip("s") for f in folders))
+                ):
+                    places += self._in_base(base, path)
+            return places
+
+        return self._first(target, numbered, "this number")
 
     def _typed(self, target: str) -> list[tuple[Base, str]]:
         return typed_into(self._hub.options.typed_in, target, self.bases)
