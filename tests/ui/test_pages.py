@@ -370,6 +370,7 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     page = tab.go("/memories")
     expect(page.locator(".memory")).to_have_count(2)
     page.get_by_role("link", name="The staging database").click()
+    expect(page.locator(".curve")).to_have_count(0)
     page.locator("textarea").fill("The staging database is wiped on Mondays.")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Confirm").click()
