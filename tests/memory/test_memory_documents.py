@@ -26,7 +26,7 @@ from kbhub.memory.files import (
     title_of,
     wording,
 )
-from kbhub.search.conversations import Statement, likeness
+from kbhub.search.conversations import SAME_SUBJECT, Statement, closest, likeness, statements
 from kbhub.types import Base
 from kbhub.workspace.discovery import MemoryFolder
 
@@ -246,6 +246,9 @@ def test_any_two_texts_can_be_compared(one, other):
     assert repeats(one, other) == repeats(other, one)
 
 
-def test_the_threshold_of_nearness_is_what_was_measured():
+def test_statements_are_near_as_measured_and_so_is_one_sentence_of_a_long_memory():
     found = [[likeness(*map(Statement, pair)) >= NEAR_SUBJECT for pair in pairs] for pairs in PAIRS]
     assert list(map(sum, found)) == [20, 20, 0]
+    old = statements("Notes are in Markdown. The nightly backup starts at 02:00. For example, ask the team.")
+    far, near = [closest(old, statements(one)) for one in ("Ask the team, e.g.", "The backup starts nightly at 4.")]
+    assert far < NEAR_SUBJECT < SAME_SUBJECT <= near

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from itertools import product
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decoded_lines, plain_document, section
@@ -29,7 +28,7 @@ from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.models.embedding import Embedder
 from kbhub.reading.reports import ReadResult
-from kbhub.search.conversations import likeness, statements
+from kbhub.search.conversations import closest, statements
 from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
@@ -424,8 +423,7 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
             return []
         said = statements("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
         for stored, similarity in found:
-            pairs = product(statements(stored.body), said)
-            subject = max((likeness(*pair) for pair in pairs), default=0.0)
+            subject = closest(statements(stored.body), said)
             if subject >= NEAR_SUBJECT:
                 matches.append((stored, similarity, subject))
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it

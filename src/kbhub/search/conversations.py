@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from operator import itemgetter, mul
 
@@ -125,6 +125,9 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n(?=\s*(?:[-*+#>|\n]|\d+[.)]))")
+"""The end of a sentence, paragraph or item of Markdown."""
+
 
 class Statement:
     """A sentence as far as it is compared with others."""
@@ -153,11 +156,6 @@ class Statement:
         return _VALUE.search(self.text) is not None
 
 
-def statements(text: str) -> list[Statement]:
-    """Return the sentences of the beginning of a text."""
-    return [Statement(one) for line in text[:MOST_CHARACTERS].split("\n") for one in _END.split(line) if one.strip()]
-
-
 def likeness(older: Statement, newer: Statement) -> float:
     """Return how much a statement is about what an older one says: from 0 to 1.1, see `SAME_SUBJECT`.
 
@@ -176,6 +174,19 @@ def likeness(older: Statement, newer: Statement) -> float:
     )
     share: float = sum(map(mul, weights, met)) / sum(weights)
     return share + VALUES * (older.has_value and newer.has_value)
+
+
+def statements(text: str) -> list[Statement]:
+    """Return the beginning of a text, and then each sentence of it."""
+    start = text[:MOST_CHARACTERS]
+    return [Statement(start), *map(Statement, _SENTENCE_END.split(start))]
+
+
+def closest(older: Sequence[Statement], newer: Sequence[Statement]) -> float:
+    """Return the likeness of two texts from `statements`, or, if larger, of two sentences that share enough words."""
+    sentences = product(older[1:], newer[1:])
+    pairs = [(one, other) for one, other in sentences if len(one.words & other.words) >= FEWEST_WORDS]
+    return max(likeness(*pair) for pair in [(older[0], newer[0]), *pairs])
 
 
 COMPARED = 40
