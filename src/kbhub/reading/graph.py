@@ -10,9 +10,8 @@ import os
 import posixpath
 import re
 import threading
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, lru_cache
@@ -216,9 +215,7 @@ class Graph(Value):
 
     def docid(self, node: Node) -> str:
         """Return the short docid of a document."""
-        whole, every = self.document(node).docid, self._docids
-        at = bisect_left(every, whole)
-        return short_docids(every[max(0, at - 1) : at + 2])[whole]
+        return self._docids[self.document(node).docid]
 
     @cached_property
     def tags(self) -> TagTable[Node]:
@@ -232,8 +229,8 @@ class Graph(Value):
         )
 
     @cached_property
-    def _docids(self) -> list[str]:
-        return sorted({row.docid for base in self.bases.values() for row in base.documents.values()})
+    def _docids(self) -> dict[str, str]:
+        return short_docids(row.docid for base in self.bases.values() for row in base.documents.values())
 
 
 @struct(frozen=False)
@@ -324,17 +321,23 @@ def _joined(
     bases: Mapping[str, BaseLinks], active: Sequence[Base], git_root: Path | None, skipped: tuple[Skipped, ...]
 ) -> Graph:
     """Merge the links of all bases and resolve those between bases."""
-    crossing = _Crossing(bases, git_root)
+    by_name = {folded(name): links for links in bases.values() for name in (links.base.id, *links.base.names)}
+    real_path = cache(_real_path)
     leaving: dict[Node, list[Edge]] = defaultdict(list)
     coming: dict[Node, list[Edge]] = defaultdict(list)
     for name, base_links in bases.items():
         for link, resolution in base_links.links:
-            source = (name, link.path)
-            edge = crossing.named(source, link)
-            if edge is None and resolution is not None:
-                others = tuple((name, path) for path in resolution.others)
-                edge = Edge(source, link, (name, resolution.path), resolution.by, others)
-            edge = edge or crossing.led_out(source, link) or Edge(source, link, None)
+            source, home, found = (name, link.path), name, resolution
+            called, mark, inside = link.target.partition("@")
+            other = by_name.get(folded(called)) if mark else None
+            if other and inside and (named := other.table.resolve("", inside, "related")):
+                home, found = other.base.id, named
+            if found:
+                others = tuple((home, path) for path in found.others)
+                edge = Edge(source, link, (home, found.path), found.by, others)
+            else:
+                goal = _led_out(bases, base_links.base, link, git_root, real_path)
+                edge = Edge(source, link, goal, "path" if goal else "")
             leaving[source].append(edge)
             if edge.goal is not None and edge.goal != source:
                 coming[edge.goal].append(edge)
@@ -342,34 +345,18 @@ def _joined(
     return Graph(bases=bases, active=active, git_root=git_root, skipped=skipped, **joined)
 
 
-class _Crossing:
-    """Resolves links to other bases."""
-
-    def __init__(self, bases: Mapping[str, BaseLinks], git_root: Path | None) -> None:
-        self._bases, self._git_root = bases, git_root
-        self._by_name = {folded(name): links for links in bases.values() for name in (links.base.id, *links.base.names)}
-        self._real_path = cache(_real_path)
-
-    def named(self, source: Node, link: WrittenLink) -> Edge | None:
-        """Resolve `id@path`; None if the link is something else."""
-        name, mark, path = link.target.partition("@")
-        other = self._by_name.get(folded(name)) if mark else None
-        resolution = other.table.resolve("", path, "related") if other and path else None
-        if other is None or resolution is None:
-            return None
-        others = tuple((other.base.id, path) for path in resolution.others)
-        return Edge(source, link, (other.base.id, resolution.path), resolution.by, others)
-
-    def led_out(self, source: Node, link: WrittenLink) -> Edge | None:
-        """Resolve a path that leaves its base; None if it leads to no other base."""
-        for place in places_on_disk(self._bases[source[0]].base, link, self._git_root):
-            folder, name = posixpath.split(place)
-            for real in dict.fromkeys((place, posixpath.join(self._real_path(folder), name))):
-                for other in self._bases.values():
-                    inside = inside_of(other.base.path.as_posix(), real, "/")
-                    if inside is not None and (path := other.table.at(inside)) is not None:
-                        return Edge(source, link, (other.base.id, path), "path")
-        return None
+def _led_out(
+    bases: Mapping[str, BaseLinks], home: Base, link: WrittenLink, git_root: Path | None, real: Callable[[str], str]
+) -> Node | None:
+    """Resolve a path that leaves its base; None if it leads to no other base."""
+    for place in places_on_disk(home, link, git_root):
+        folder, name = posixpath.split(place)
+        for path in dict.fromkeys((place, posixpath.join(real(folder), name))):
+            for other in bases.values():
+                inside = inside_of(other.base.path.as_posix(), path, "/")
+                if inside is not None and (found := other.table.at(inside)) is not None:
+                    return other.base.id, found
+    return None
 
 
 def _real_path(folder: str) -> str:

@@ -42,8 +42,8 @@ class Means:
 
 def means_in(hub: Hub, base: Base) -> Means | None:
     """Compute the mean vectors of a base's documents; None if its index cannot be read."""
-    index = hub.index(base)
-    with suppress(IndexUnavailable), index.snapshot():  # in which vectors of a wrong length are damage of the index
+    # In it, vectors of a wrong length are damage of the index.
+    with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
         found, fingerprint = chunk_vectors(index), index.meta("embedder")
         if not found:
             return Means(fingerprint, {}, np.zeros((0, 0), np.float16))

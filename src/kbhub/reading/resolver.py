@@ -104,7 +104,6 @@ class ResolvedDocument:
 
     base: Base
     path: str
-    docid: str
 
 
 class Resolver:
@@ -143,10 +142,17 @@ class Resolver:
         """
         references.check_length(ref)
         meanings = references.parse_reference(ref)
-        looks = (self._by_path, self._by_name, self._as_typed, self._below_base, self._by_ending, self._by_address)
-        for look in (*looks, self._by_number):
+        for look in (self._by_path, self._by_name, self._as_typed, self._below_base):
             for meaning in meanings:
                 if place := look(meaning.target):
+                    return meaning, place
+        for among, what in (
+            (self._ending, "a path that ends like this"),
+            (self._at_address, "this address"),
+            (self._numbered, "this number"),
+        ):
+            for meaning in meanings:
+                if place := self._first(meaning.target, among, what):
                     return meaning, place
         return None
 
@@ -172,10 +178,11 @@ class Resolver:
 
     def docid(self, place: ResolvedDocument) -> str:
         """Return the short docid of a document."""
+        docid = references.document_id(place.base, place.path)
         try:
-            return references.short_docid(place.docid, [index for _, index in self._opened])
+            return references.short_docid(docid, [index for _, index in self._opened])
         except IndexUnavailable:  # damaged, so it cannot name other documents either
-            return references.short_docid(place.docid, ())
+            return references.short_docid(docid, ())
 
     def one(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument]:
         """Do as `find`, and raise `DocumentNotFound` if no base has it."""
@@ -227,10 +234,7 @@ class Resolver:
         return self._first(target, self._in_base, "this path")
 
     def _by_name(self, target: str) -> ResolvedDocument | None:
-        def called(base: Base, name: str) -> list[ResolvedDocument]:
-            return self._names_of(base).get(folded(name), [])
-
-        return self._first(target, called, "this title or alias") if target.strip() else None
+        return self._first(target, self._called, "this title or alias") if target.strip() else None
 
     def _as_typed(self, target: str) -> ResolvedDocument | None:
         """Find the document for a path relative to the shell's working directory."""
@@ -244,47 +248,35 @@ class Resolver:
         in_it = f"{base.id}@{name}"
         return self._by_path(in_it) or self._by_name(in_it)
 
-    def _by_ending(self, target: str) -> ResolvedDocument | None:
-        """Find the document whose path ends in a path, by whole names of folders and files."""
+    def _called(self, base: Base, name: str) -> list[ResolvedDocument]:
+        return self._names_of(base).get(folded(name), [])
 
-        def ending(base: Base, path: str) -> list[ResolvedDocument]:
-            ends = tuple(f"/{form}" for form in _forms(base, path))
-            return [place for name in self._paths(base) if name.endswith(ends) for place in self._in_base(base, name)]
+    def _ending(self, base: Base, path: str) -> list[ResolvedDocument]:
+        """Find the documents whose paths end in a path, by whole names of folders and files."""
+        ends = tuple(f"/{form}" for form in _forms(base, path))
+        return [place for name in self._paths(base) if name.endswith(ends) for place in self._in_base(base, name)]
 
-        return self._first(target, ending, "a path that ends like this")
+    def _at_address(self, base: Base, path: str) -> list[ResolvedDocument]:
+        """Find the pages at an address of a site: `/guides/deploy/` is `docs/guides/deploy.md`, or its `index.md`."""
+        address = folded(path.strip("/"))
+        pages = (address, *(f"{address}/{page}" for page in FOLDER_PAGES))
+        if not address or address.endswith(MARKDOWN_SUFFIXES):  # a path of the system
+            return []
+        ends = tuple([f"/{form}" for page in pages for form in markdown_paths(page)])
+        found = [name for name in self._paths(base) if folded(f"/{name}").endswith(ends)]
+        return [place for name in found for place in self._in_base(base, name)]
 
-    def _by_address(self, target: str) -> ResolvedDocument | None:
-        """Find the page at an address of a site: `/guides/deploy/` is `docs/guides/deploy.md`, or its `index.md`."""
-
-        def at(base: Base, path: str) -> list[ResolvedDocument]:
-            address = folded(path.strip("/"))
-            pages = (address, *(f"{address}/{page}" for page in FOLDER_PAGES))
-            if not address or address.endswith(MARKDOWN_SUFFIXES):  # a path of the system
-                return []
-            ends = tuple([f"/{form}" for page in pages for form in markdown_paths(page)])
-            found = [name for name in self._paths(base) if folded(f"/{name}").endswith(ends)]
-            return [place for name in found for place in self._in_base(base, name)]
-
-        return self._first(target, at, "this address")
-
-    def _by_number(self, target: str) -> ResolvedDocument | None:
-        """Find the document with a number and a name, its own or a folder's: `ADR-0027` is `adr/0027-i18n.md`."""
-
-        def numbered(base: Base, name: str) -> list[ResolvedDocument]:
-            asked, places = _NUMBERED.fullmatch(name.casefold()), list[ResolvedDocument]()
-            for path in self._paths(base) if asked and asked[1] else ():
-                *folders, file = path.casefold().split("/")
-                found = _NUMBERED.match(file)
-                if (
-                    asked
-                    and found
-                    and found[2] == asked[2]
-                    and asked[1] in (found[1], *(f.rstrip("s") for f in folders))
-                ):
-                    places += self._in_base(base, path)
+    def _numbered(self, base: Base, name: str) -> list[ResolvedDocument]:
+        """Find the documents with a number and a name, their own or a folder's: `ADR-0027` is `adr/0027-i18n.md`."""
+        asked, places = _NUMBERED.fullmatch(name.casefold()), list[ResolvedDocument]()
+        if asked is None or asked[1] is None:
             return places
-
-        return self._first(target, numbered, "this number")
+        for path in self._paths(base):
+            *folders, file = path.casefold().split("/")
+            found, singular = _NUMBERED.match(file), [folder.rstrip("s") for folder in folders]
+            if found and found[2] == asked[2] and asked[1] in (found[1], *singular):
+                places += self._in_base(base, path)
+        return places
 
     def _typed(self, target: str) -> list[tuple[Base, str]]:
         return typed_into(self._hub.options.typed_in, target, self.bases)
@@ -314,21 +306,21 @@ class Resolver:
         for name in _forms(base, path):
             with suppress(PathNotContained):
                 if has_document(self._hub, base, name):
-                    return [ResolvedDocument(base, name, references.document_id(base, name))]
+                    return [ResolvedDocument(base, name)]
         return []
 
     def _by_docid(self, digits: str) -> list[ResolvedDocument]:
         places = []
         for base, index in self._opened:
             with suppress(IndexUnavailable):
-                places += [ResolvedDocument(base, row.path, row.docid) for row in index.documents_by_docid(digits)]
+                places += [ResolvedDocument(base, row.path) for row in index.documents_by_docid(digits)]
         return places
 
     def _match(self, base: Base, pattern: str) -> list[ResolvedDocument]:
         escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
         rules = parse_rules([unicodedata.normalize("NFC", escaped.removeprefix("./"))], "ref")
         return [
-            ResolvedDocument(base, path, references.document_id(base, path))
+            ResolvedDocument(base, path)
             for path in self._paths(base)
             if any(rule.matches(unicodedata.normalize("NFC", path), directory=False) for rule in rules)
         ]
@@ -349,7 +341,7 @@ class Resolver:
                 for path, name in list(document_names(index)) if (index := self._index(base)) else ():
                     places = names.setdefault(folded(name), [])
                     if not places or places[-1].path != path:
-                        places.append(ResolvedDocument(base, path, references.document_id(base, path)))
+                        places.append(ResolvedDocument(base, path))
         return self._names[base.id]
 
     def _why_not(self, meanings: Sequence[references.ParsedRef]) -> str:
