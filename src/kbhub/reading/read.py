@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 
@@ -17,7 +17,6 @@ from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import ResolvedDocument, Resolver
 from kbhub.types import Base, Document
 from kbhub.values import counted, struct
-from kbhub.workspace.discovery import matching
 from kbhub.workspace.git import Commit, history
 
 ANSWER_BYTES = 24_000
@@ -65,8 +64,38 @@ def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None
     or several separated by commas. `{a,b}.md` and `runbooks/*.md` stand for several documents. Raises `UsageError` if
     the cursor belongs to other refs.
     """
-    with hub.readers:
-        return Library(Resolver(hub), hub.config().settings.contexts).read(refs, options or ReadOptions())
+    refs, options, resolver = refs if isinstance(refs, str) else tuple(refs), options or ReadOptions(), Resolver(hub)
+    with hub.readers, resolver.opened():
+        parts = (part for text in _listed(refs) for part in _split(resolver, text))
+        texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
+        entries = list(dict.fromkeys(entry for text in texts for entry in _expanded(resolver, text)))
+        start = references.offset_of(options.cursor, refs) if options.cursor else 0
+        readings: list[Reading] = []
+        unread: list[Unread] = []
+        left, number = options.answer_bytes, start
+        for number, entry in enumerate(entries[start:], start):
+            if left < min(LEAST_BYTES, options.answer_bytes):
+                break
+            room = max(left // (len(entries) - number), min(LEAST_BYTES, left))
+            try:
+                room -= FRAME_BYTES + len(entry.ref)
+                reading = _read(resolver, entry, min(room, options.document_bytes or room), options, len(unread))
+            except KbhubError as error:
+                unread.append(Unread(ref=entry.ref, message=str(error)))
+                left -= len(entry.ref) + len(str(error))
+                continue
+            readings.append(reading)
+            text = "".join((reading.text, reading.ref, reading.title, *reading.contexts))
+            numbered = reading.end_line - reading.start_line + 1 if options.line_numbers else 0
+            left -= len(text.encode("utf-8", "replace")) + NUMBER_BYTES * numbered + FRAME_BYTES
+        else:
+            number = len(entries)
+    return ReadResult(
+        readings=tuple(readings),
+        unread=tuple(unread),
+        total=len(entries),
+        cursor=references.make_cursor(refs, number) if number < len(entries) else None,
+    )
 
 
 @struct
@@ -79,119 +108,80 @@ class _Wanted:
     error: KbhubError | None = field(default=None, compare=False)
 
 
-@struct
-class Library:
-    """The reader of the documents of all active bases; `contexts` are those of the global config, for every base."""
+def _split(resolver: Resolver, refs: str) -> list[str]:
+    """Split a string at its commas, unless a document has them in its name."""
+    parts = references.split_refs(refs)
+    if len(parts) < 2:
+        return [refs]
+    if len(refs) > references.LONGEST_REF:
+        return parts
+    try:
+        return [refs] if resolver.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
+    except KbhubError:  # several documents match
+        return [refs]
 
-    _resolver: Resolver
-    _contexts: Mapping[str, str]
 
-    def read(self, refs: str | Sequence[str], options: ReadOptions) -> ReadResult:
-        """Read documents or parts of them; see `read`."""
-        refs = refs if isinstance(refs, str) else tuple(refs)
-        with self._resolver.opened():
-            parts = (part for text in _listed(refs) for part in self._split(text))
-            texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
-            entries = list(dict.fromkeys(entry for text in texts for entry in self._expanded(text)))
-            start = references.offset_of(options.cursor, refs) if options.cursor else 0
-            readings: list[Reading] = []
-            unread: list[Unread] = []
-            left, number = options.answer_bytes, start
-            for number, entry in enumerate(entries[start:], start):
-                if left < min(LEAST_BYTES, options.answer_bytes):
-                    break
-                room = max(left // (len(entries) - number), min(LEAST_BYTES, left))
-                try:
-                    room -= FRAME_BYTES + len(entry.ref)
-                    reading = self._read(entry, min(room, options.document_bytes or room), options, len(unread))
-                except KbhubError as error:
-                    unread.append(Unread(ref=entry.ref, message=str(error)))
-                    left -= len(entry.ref) + len(str(error))
-                    continue
-                readings.append(reading)
-                text = "".join((reading.text, reading.ref, reading.title, *reading.contexts))
-                numbered = reading.end_line - reading.start_line + 1 if options.line_numbers else 0
-                left -= len(text.encode("utf-8", "replace")) + NUMBER_BYTES * numbered + FRAME_BYTES
-            else:
-                number = len(entries)
-        return ReadResult(
-            readings=tuple(readings),
-            unread=tuple(unread),
-            total=len(entries),
-            cursor=references.make_cursor(refs, number) if number < len(entries) else None,
-        )
+def _expanded(resolver: Resolver, ref: str) -> list[_Wanted]:
+    try:
+        if match := resolver.find(ref):
+            return [_found(resolver, ref, *match)]
+        choices = references.expand_braces(ref)
+    except KbhubError as error:
+        return [_Wanted(ref, error=error)]
+    if choices != [ref]:
+        return [entry for choice in choices for entry in _expanded(resolver, choice)]
+    if matching := resolver.matching(ref):
+        reference, places = matching
+        return [_found(resolver, ref, reference, place) for place in places]
+    return [_Wanted(ref)]
 
-    def _split(self, refs: str) -> list[str]:
-        """Split a string at its commas, unless a document has them in its name."""
-        parts = references.split_refs(refs)
-        if len(parts) < 2:
-            return [refs]
-        if len(refs) > references.LONGEST_REF:
-            return parts
-        try:
-            return [refs] if self._resolver.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
-        except KbhubError:  # several documents match
-            return [refs]
 
-    def _expanded(self, ref: str) -> list[_Wanted]:
-        try:
-            if match := self._resolver.find(ref):
-                return [self._found(ref, *match)]
-            choices = references.expand_braces(ref)
-        except KbhubError as error:
-            return [_Wanted(ref, error=error)]
-        if choices != [ref]:
-            return [entry for choice in choices for entry in self._expanded(choice)]
-        if matching := self._resolver.matching(ref):
-            reference, places = matching
-            return [self._found(ref, reference, place) for place in places]
-        return [_Wanted(ref)]
+def _found(resolver: Resolver, ref: str, reference: ParsedRef, place: ResolvedDocument) -> _Wanted:
+    if not reference.names_lines():
+        return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
+    # Drop the name used, so that two names of one document are equal.
+    return _Wanted(resolver.ref(place), replace(reference, target=""), place)
 
-    def _found(self, ref: str, reference: ParsedRef, place: ResolvedDocument) -> _Wanted:
-        if not reference.names_lines():
-            return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
-        # Drop the name used, so that two names of one document are equal.
-        return _Wanted(self._resolver.ref(place), replace(reference, target=""), place)
 
-    def _read(self, entry: _Wanted, room: int, options: ReadOptions, missed: int) -> Reading:
-        """Read one document, or raise what to say about it; `missed` is the number of earlier failures."""
-        if entry.error:
-            raise entry.error
-        if entry.place is None or entry.reference is None:
-            raise self._resolver.not_found(entry.ref, suggest=missed < SUGGESTED)
-        place, name = entry.place, entry.ref
-        opened = self._resolver.open(place, name)
-        document = opened.document
-        if not document.lines and document.problems:
-            raise PartNotFound(name, f"it has no text. {' '.join(document.problems).rstrip('.')}")
-        first, last = lines_of(document, entry.reference, name)
-        offset = entry.reference.offset
-        if offset and offset >= len(document.lines[first - 1]):
-            raise PartNotFound(name, f"its line {first} has only {len(document.lines[first - 1])} characters")
-        lines = list(document.lines[first - 1 : last])
-        if lines:
-            lines[0] = lines[0][offset:]
-        taken, cut = fit(lines, room, NUMBER_BYTES if options.line_numbers else 0)
-        end = first + len(taken) - 1
-        rest = None
-        if cut:
-            rest = f"{name}:{end}+{(offset if end == first else 0) + cut}:{last - end + 1}"
-        elif end < last:
-            rest = f"{name}:{end + 1}:{last - end}"
-        return Reading(
-            ref=name,
-            docid=self._resolver.docid(place),
-            title=document.title,
-            start_line=first,
-            end_line=max(end, first - 1),
-            total_lines=len(document.lines),
-            offset=offset,
-            text="\n".join(taken),
-            rest=rest,
-            hash=references.short_hash(opened.digest.hex()),
-            contexts=matching(place.base.contexts, self._contexts, place.path),
-            deleted=opened.deleted,
-        )
+def _read(resolver: Resolver, entry: _Wanted, room: int, options: ReadOptions, missed: int) -> Reading:
+    """Read one document, or raise what to say about it; `missed` is the number of earlier failures."""
+    if entry.error:
+        raise entry.error
+    if entry.place is None or entry.reference is None:
+        raise resolver.not_found(entry.ref, suggest=missed < SUGGESTED)
+    place, name = entry.place, entry.ref
+    opened = resolver.open(place, name)
+    document = opened.document
+    if not document.lines and document.problems:
+        raise PartNotFound(name, f"it has no text. {' '.join(document.problems).rstrip('.')}")
+    first, last = lines_of(document, entry.reference, name)
+    offset = entry.reference.offset
+    if offset and offset >= len(document.lines[first - 1]):
+        raise PartNotFound(name, f"its line {first} has only {len(document.lines[first - 1])} characters")
+    lines = list(document.lines[first - 1 : last])
+    if lines:
+        lines[0] = lines[0][offset:]
+    taken, cut = fit(lines, room, NUMBER_BYTES if options.line_numbers else 0)
+    end = first + len(taken) - 1
+    rest = None
+    if cut:
+        rest = f"{name}:{end}+{(offset if end == first else 0) + cut}:{last - end + 1}"
+    elif end < last:
+        rest = f"{name}:{end + 1}:{last - end}"
+    return Reading(
+        ref=name,
+        docid=resolver.docid(place),
+        title=document.title,
+        start_line=first,
+        end_line=max(end, first - 1),
+        total_lines=len(document.lines),
+        offset=offset,
+        text="\n".join(taken),
+        rest=rest,
+        hash=references.short_hash(opened.digest.hex()),
+        contexts=resolver.contexts(place),
+        deleted=opened.deleted,
+    )
 
 
 def by_index(refs: str | Sequence[str], result: ReadResult) -> bool:
@@ -281,8 +271,8 @@ def open_whole(hub: Hub, ref: str) -> Whole:
         with resolver.opened():
             reference, place = resolver.one(ref)
             opened = resolver.open(place, ref)
-            index, row, reason = hub.index(place.base), None, ""
-            with suppress(IndexUnavailable), index.snapshot():
+            row, reason = None, ""
+            with suppress(IndexUnavailable), hub.index(place.base).snapshot() as index:
                 if known := index.document(place.path):
                     reason = references.declared(index, [known], hub.options.clock()).outdated.get(known.id, "")
                     row = known
@@ -295,7 +285,7 @@ def open_whole(hub: Hub, ref: str) -> Whole:
                 lines=_asked(opened.document, reference, ref),
                 hash=references.short_hash(opened.digest.hex()),
                 deleted=opened.deleted,
-                contexts=matching(place.base.contexts, hub.config().settings.contexts, place.path),
+                contexts=resolver.contexts(place),
                 row=row,
                 outdated=reason,
             )

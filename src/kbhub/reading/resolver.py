@@ -23,6 +23,7 @@ from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, has_document, open_document
 from kbhub.types import Base
 from kbhub.values import struct
+from kbhub.workspace.discovery import matching
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIXES, markdown_paths
 
@@ -175,6 +176,10 @@ class Resolver:
     def ref(self, place: ResolvedDocument) -> str:
         """Return the ref of a document for answers."""
         return references.ref_of(place.base, place.path, self.bases)
+
+    def contexts(self, place: ResolvedDocument) -> tuple[str, ...]:
+        """Return the descriptions of the path of a document."""
+        return matching(place.base.contexts, self._hub.config().settings.contexts, place.path)
 
     def docid(self, place: ResolvedDocument) -> str:
         """Return the short docid of a document."""
