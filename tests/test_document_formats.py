@@ -227,7 +227,9 @@ def without_extras(monkeypatch):
     kbhub.workspace.formats.lacks_extra.cache_clear()
 
 
-def test_without_the_extra_office_files_are_passed_over(environment, without_extras, parsed_here):
+def test_without_the_extra_office_files_are_passed_over_and_one_that_is_named_is_a_problem(
+    environment, without_extras, parsed_here
+):
     (report,) = fill(environment).hub().sync()
 
     assert report.added == len(EVERY) - 5
@@ -235,10 +237,7 @@ def test_without_the_extra_office_files_are_passed_over(environment, without_ext
         "  not indexed: 1 .docm, 1 .docx, 1 .pptx, 1 .xlsx (install `kbhub[documents]`), 1 .pdf (install `kbhub[pdf]`)"
     ]
 
-
-def test_without_the_extra_a_named_file_is_a_problem(environment, without_extras):
     environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.docx"]}')
-    environment.write("knowledge/a.docx", FILES["a.docx"])
     hub = synced(environment)
 
     assert [one.message for one in hub.status().bases[0].problems] == [

@@ -78,7 +78,7 @@ def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
     assert set(tags_of(kbhub)) == {"on", "unset"}
 
 
-def test_audit_mends_them_where_they_stand(vault, kbhub):
+def test_audit_mends_them_where_they_stand_and_writes_none_with_spaces(vault, kbhub):
     for number in range(3):
         vault.write(f"knowledge/n{number}.md", "---\ntags: [deploy-notes]\n---\n# N\n")
     vault.write("knowledge/odd.md", b"# Odd\r\n\r\nSee `#Deploy_Notes`. #Deploy_Notes, and (#x) #Deploy_Notes\r\n")
@@ -91,8 +91,6 @@ def test_audit_mends_them_where_they_stand(vault, kbhub):
     assert fixed == b"# Odd\r\n\r\nSee `#Deploy_Notes`. #deploy-notes, and (#x) #deploy-notes\r\n"
     assert kbhub("audit", "--check", "tags", "--json").json["findings"] == []
 
-
-def test_a_tag_with_spaces_is_not_written_into_the_text(vault, kbhub):
     for number in range(3):
         vault.write(f"knowledge/n{number}.md", "---\ntags: [deploy notes]\n---\n# N\n")
     odd = vault.write("knowledge/odd.md", "# Odd\n\n#deploy-notes\n")

@@ -218,13 +218,6 @@ def test_what_cannot_be_read_is_said_and_fails(shop):
     assert shop("read", "glosary.md", "--json").json["unread"][0]["ref"] == "glosary.md"
 
 
-def test_reading_where_nothing_is_says_so(kbhub, environment):
-    assert "No knowledge is active here" in kbhub("read", "a.md").err
-    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
-    environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
-    assert "run `kbhub base trust" in kbhub("read", "a.md").err
-
-
 def test_index_reports_what_it_did_and_names_files_that_fail(shop, environment, snapshot):
     first = shop("admin", "index")
     again = shop("admin", "index")
@@ -307,9 +300,11 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     assert anonymous("---\n".join(told), environment) == snapshot
 
 
-def test_a_named_pointer_is_trusted_whatever_the_global_config_says(kbhub, environment):
+def test_a_pointer_is_named_to_who_reads_and_trusted_whatever_the_global_config_says(kbhub, environment):
+    assert "No knowledge is active here" in kbhub("read", "a.md").err
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
+    assert "run `kbhub base trust" in kbhub("read", "a.md").err
     environment.write(str(environment.home / ".kbhub.json"), '{"bases": 5}')
 
     assert "bases: expected an object" in kbhub("base", "trust", code=2).err

@@ -26,22 +26,18 @@ def kbhub(kbhub, environment, server, monkeypatch):
     return partial(kbhub, code=0)
 
 
-def test_files_are_ordered_by_grade(kbhub, server):
-    assert kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md").out == "3\trevert.md\n0\tlunch.md\n"
+def test_files_are_ordered_by_grade_and_those_without_one_come_last(kbhub, server):
+    asked = ("dev", "rerank", "roll back", "lunch.md", "revert.md")
+    assert kbhub(*asked).out == "3\trevert.md\n0\tlunch.md\n"
     assert all(len(body["messages"][1]["content"]) < 2000 for body in server.asked("/api/chat"))
-
-
-def test_grades_are_json_for_programs(kbhub, server):
     server.models["judge"] = "4" * 64
-    out = json.loads(kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
-    assert out["model"] == "judge"
+    out = kbhub(*asked, "--model", "judge", "--json").json
+    assert (out["model"], out["note"]) == ("judge", None)
     assert out["files"] == [{"file": "revert.md", "grade": 3}, {"file": "lunch.md", "grade": 0}]
-    assert out["note"] is None
 
-
-def test_files_without_a_grade_come_last(kbhub, server):
     server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
-    shown = kbhub("dev", "rerank", "roll back", "lunch.md", "revert.md")
+    server.models["other"] = "5" * 64  # of which no grade is known
+    shown = kbhub(*asked, "--model", "other")
     assert shown.out == "0\trevert.md\n-\tlunch.md\n"
     assert "1 of 2 files graded" in shown.err
 

@@ -26,26 +26,18 @@ def test_a_forgotten_memory_comes_back_as_it_was(hub, scope):
     assert trashed(hub) == ()
 
 
-def test_what_is_remembered_again_is_not_overwritten(environment, hub):
-    """The older one stays in the trash."""
-    made = remember(hub, "The xylophone is tuned on Fridays.").memory
-    forget(hub, [made.id])
-    remember(hub, "The xylophone is tuned on Fridays.")
-
-    with pytest.raises(UsageError, match="exists again"):
-        restore(hub, made.id)
-    assert len(trashed(hub)) == 1
-
-
-def test_the_last_forgotten_of_several_comes_back(hub, clock):
+def test_what_is_remembered_again_is_not_overwritten_and_the_last_forgotten_of_several_comes_back(hub, clock):
     """By its id; by its path in the trash any of them does."""
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     forget(hub, [made.id])
     clock.now += 60
     remember(hub, "The xylophone is tuned on Fridays.", tags=["later"])
+    with pytest.raises(UsageError, match="exists again"):
+        restore(hub, made.id)
+    assert len(trashed(hub)) == 1  # the older one stays there
+
     forget(hub, [made.id])
     assert [one.id for one in trashed(hub)] == [made.id] * 2
-
     assert restore(hub, made.id).tags == ("later",)
     with pytest.raises(MemoryNotFound):
         restore(hub, "nowhere")

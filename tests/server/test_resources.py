@@ -231,23 +231,16 @@ async def test_bases_and_paths_are_completed(shop, mode):
             assert (done.completion.values, done.completion.has_more or False) == (values, False)
 
 
-async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode):
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+async def test_a_completion_is_cut_at_what_the_protocol_allows_and_makes_the_address_of_its_document(environment, mode):
+    """What the template would leave to break the address is escaped already, and can be typed either way."""
     for number in range(103):
         environment.write(f"knowledge/n{number:03}.md", f"# {number}\n")
-    environment.hub().sync()
-    async with Client(KbhubServer(environment.hub()), mode=mode) as client:
-        done = await client.complete(DOCUMENT, {"name": "path", "value": "n"}, context_arguments={"base": "project"})
-
-    assert len(done.completion.values) == 100
-    assert done.completion.has_more is True
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-async def test_a_completed_path_makes_the_address_of_its_document(environment, mode):
-    """What the template would leave to break the address is escaped already, and can be typed either way."""
     environment.write("knowledge/c#sharp?.md", "# C\n")
     environment.hub().sync()
     async with Client(KbhubServer(environment.hub()), mode=mode) as client:
+        done = await client.complete(DOCUMENT, {"name": "path", "value": "n"}, context_arguments={"base": "project"})
+        assert (len(done.completion.values), done.completion.has_more) == (100, True)
         for typed in ("c#s", "c%23s"):
             done = await client.complete(DOCUMENT, {"name": "path", "value": typed})
             (value,) = done.completion.values

@@ -67,28 +67,28 @@ def test_a_project_without_instructions_gets_one_file_and_clients_none(account):
     assert (account.untouched(), (account.project / "AGENTS.md").exists()) == (True, False)
 
 
-def test_a_file_that_takes_another_in_gets_no_lines_of_its_own(account):
-    (account.project / "AGENTS.md").write_text("# A\n")
-    (account.project / "CLAUDE.md").write_text("@AGENTS.md\n\nMore.\n")
-    code, out, _ = account.run("--agents-md", "--yes")
-    assert (code, (account.project / "CLAUDE.md").read_text()) == (0, "@AGENTS.md\n\nMore.\n")
-    assert "imports AGENTS.md" in out
-
-
 @posix
-def test_a_link_between_the_files_is_one_file(account):
-    (account.project / "AGENTS.md").write_text("# A\n")
-    (account.project / "CLAUDE.md").symlink_to("AGENTS.md")
+def test_a_file_that_takes_another_in_or_leads_to_it_gets_no_lines_of_its_own(account):
+    agents, claude = account.project / "AGENTS.md", account.project / "CLAUDE.md"
+    agents.write_text("# A\n")
+    claude.write_text("@AGENTS.md\n\nMore.\n")
+    code, out, _ = account.run("--agents-md", "--yes")
+    assert (code, claude.read_text(), "imports AGENTS.md" in out) == (0, "@AGENTS.md\n\nMore.\n", True)
+    agents.write_text("# A\n")
+    claude.unlink()
+    claude.symlink_to("AGENTS.md")
     account.run("--agents-md", "--yes")
-    assert (account.project / "AGENTS.md").read_text().count("kbhub:start") == 1
-    assert (account.project / "CLAUDE.md").is_symlink()
+    assert (agents.read_text().count("kbhub:start"), claude.is_symlink()) == (1, True)
 
 
 @posix
-def test_a_link_out_of_the_project_is_not_followed(account):
-    target = account.file(".bashrc", "# mine\n")
-    (account.project / "AGENTS.md").symlink_to(target)
-    code, out, _ = account.run("--agents-md", "--yes")
+@pytest.mark.parametrize(
+    ("name", "options"), [("AGENTS.md", ["--agents-md"]), (".mcp.json", ["--project", "--client", "claude-code"])]
+)
+def test_a_link_out_of_the_project_is_not_followed(account, name, options):
+    target = account.file("precious.json", "{}\n")
+    (account.project / name).symlink_to(target)
+    code, out, _ = account.run("--yes", *options)
     assert (code, account.untouched()) == (1, True)
     assert "points outside" in out
 
