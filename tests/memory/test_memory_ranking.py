@@ -1,5 +1,7 @@
 """Strength moves memories in the ranking, by a bounded amount, and follows the formulas."""
 
+from itertools import product
+
 import pytest
 
 from kbhub.memory.catalog import count_refs
@@ -96,7 +98,7 @@ def test_one_call_supersedes_without_a_new_text(hub, clock):
 
 
 def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment, hub):
-    old = remember(hub, "The mascot of the team is a heron.").memory
+    old = remember(hub, "The mascot of the team is a heron, mascot_id 7.").memory
     new = remember(hub, "Ahab, the whale.", supersedes=[old.id]).memory
     last = remember(hub, "Qubert.", supersedes=[new.id]).memory
     other = remember(hub, "The team of station0 has no mascot.").memory
@@ -105,9 +107,9 @@ def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_super
         text = file.read_text().replace("station0", f"station{number}").replace(other.id, f"s{number:07}")
         environment.write(file.with_name(f"station{number}.md"), text)
 
-    for mode in ("keyword", "hybrid", "semantic"):
+    for text, mode in product(("mascot heron", "mascot_id"), ("keyword", "hybrid", "semantic")):
         hub.sync()
-        hits = hub.search(Query(text="mascot heron", mode=mode)).hits
+        hits = hub.search(Query(text=text, mode=mode)).hits
         refs = [hit.ref for hit in hits if hit.ref in (old.ref, new.ref, last.ref)]
         assert refs == [last.ref, new.ref, old.ref]
         assert hits[0].ref == last.ref

@@ -154,7 +154,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
     if named and plan.both:  # by its meaning, a name is near everything
-        hits = [hit for hit in hits if any(part.signal == "keyword" for part in hit.parts)]
+        hits = [hit for hit in hits if any(part.signal in ("keyword", conversations.NEWER) for part in hit.parts)]
     kept = hits
     if query.min_signals > 1:
         kept = [hit for hit in hits if len([part for part in hit.parts if part.rank]) >= query.min_signals]
