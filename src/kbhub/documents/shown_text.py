@@ -190,7 +190,7 @@ _HIDDEN = (
     rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
     r"|\{(?:\{[<%]|%)-?[ \t]*(?P<ended>/|end)?[ \t]*(?P<shortcode>\w*+)(?P<parameters>[^{}\n]*?)[>%]\}\}?"
     rf"|^{_INCLUDE}$"
-    r"|^[ \t]*+(?:\[\[_?TOC_?\]\]|\[(?:TOC|toc)\]|(?:(?:[-*+]|1\.)[ \t]+[^\n]*\n[ \t]*)?\{:[ \t]*toc[ \t]*\})[ \t]*$"
+    r"|^[ \t]*+(?:\[\[_?TOC_?\]\]|\[(?:TOC|toc)\]|(?:(?:[-*+]|1\.)[ \t][^\n]*+\n[ \t]*+)?\{:[ \t]*toc[ \t]*\})[ \t]*$"
     r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
 )
 """Imports, exports, comments, components, anchors, attributes, shortcodes, icons, places of a table of contents; prose
