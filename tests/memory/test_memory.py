@@ -462,13 +462,13 @@ def test_memories_follow_a_folder_that_was_moved(environment, hub, tmp_path):
 def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment, hub):
     remember(hub, VPN)
     add_remote(environment.project, "git@h.example:a/b")
-    hub.rediscover()
+    remember(hub, "Tests need Docker")
 
     listed = memories(hub)
-    assert listed.total == 0
+    assert listed.total == 1
     command = listed.notes[0].split("`")[1].split()[-1]
     assert move(hub, command).moved == 1
-    assert texts(memories(hub)) == [VPN]
+    assert sorted(texts(memories(hub))) == [VPN, "Tests need Docker"]
     assert not memories(hub).notes
 
 

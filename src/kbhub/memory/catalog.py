@@ -74,6 +74,7 @@ def active_shelves(hub: Hub, scope: Scope | None = None) -> list[MemoryFolder]:
 
 def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope, or raise `UsageError` if it is unavailable here or not enabled."""
+    hub.current(max_age=0)  # a new origin or folder of this moment counts: nobody finds what is filed elsewhere
     active = [] if scope == "shared" else active_shelves(hub, scope)
     if scope == "team" and not active:
         raise UsageError(NO_TEAM)
