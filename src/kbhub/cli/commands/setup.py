@@ -77,15 +77,14 @@ def setup(
     Example: kbhub setup --dry-run
 
     Args:
-        client: This client, whether it was found or not; may be repeated. For jetbrains-ai, print what to paste.
+        client: This client, found or not; may be repeated. For jetbrains-ai, print what to paste.
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
         agents_md: Add lines to the project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search first.
         skill: Install skills to search and to ingest sources, in clients that support skills.
-        subagent: Install the subagent kbhub-researcher, which searches, reads and answers with refs, in Claude Code,
-            Codex, Copilot CLI, Cursor, Gemini CLI and opencode; with --project, into the project, with a hook for
-            subagents in Claude Code and Codex. Without this option, kbhub asks you.
-        hooks: Register hooks, which give Claude Code, Codex, Copilot CLI, Gemini CLI and opencode the notes that
-            matter for a prompt or a file. Without this option, kbhub asks you.
+        subagent: Install the subagent kbhub-researcher, which searches, reads and answers with refs; with --project,
+            into the project, with a hook for subagents. Without this option, kbhub asks you.
+        hooks: Register hooks, which give agents the notes that matter for a prompt or a file. Without this option,
+            kbhub asks you.
         own_process: Give each window a server of its own, instead of one process for all (`serve --connect`).
         no_server: Install the skills alone, which tell agents to use the command; register no server.
         remove: Undo what the same options set up or, without any, what all of them did here.
