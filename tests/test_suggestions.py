@@ -103,7 +103,8 @@ def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, m
 
 
 def test_a_readme_is_what_is_left(environment, kbhub):
-    environment.write("README.md", "# Shop\n")
+    for name in ("README", "AGENTS"):  # the second every agent reads anyway
+        environment.write(f"{name}.md", "# Shop\n")
 
     told = "1 Markdown file in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it."
     assert outside(environment.hub()) == (ASK, told)

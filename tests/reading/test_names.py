@@ -24,7 +24,7 @@ def shop(environment):
     environment.write("knowledge/twin-b.md", "---\naliases: Twin\n---\n# Other twin\n")
     environment.write("knowledge/.gitignore", "private.md\n")
     environment.write("knowledge/private.md", "secret\n")
-    for name in ("adr/0027-language", "adr/index", "adr/0028-menu", "adr-28-x"):
+    for name in ("adr/0027-language", "adr/index", "adr/0028-menu", "adr-28-x", "de/adr/index"):
         environment.write(f"knowledge/docs/{name}.md", f"# On {name}\n")
     for name in ("one", "two"):
         environment.write(environment.home / name / "shared.md", f"# Shared {name}\n")
@@ -60,7 +60,8 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
         assert ["guides/deploy.md"] == refs_of(hub, [ref])
     for ref in ("Number two", "two@Number two", "/two/"):
         assert ["two@two.md"] == refs_of(hub, [ref])
-    for ref in ("/adr/0027-language/", "adr/0027-language", "ADR-0027", "adr 27", "ADR-27:1"):
+    addresses = (f"{site}/adr/{page}" for site in ("", "https://x.org") for page in ("language", "0027-language.html"))
+    for ref in (*addresses, "/adr/0027-language/", "adr/0027-language", "ADR-0027", "adr 27", "ADR-27:1"):
         assert ["docs/adr/0027-language.md"] == refs_of(hub, [ref])
     assert ["docs/adr/index.md"] == refs_of(hub, ["/adr/"])
 

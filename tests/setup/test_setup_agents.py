@@ -203,7 +203,8 @@ def test_init_tells_the_subagents_of_a_project_and_setup_undoes_it(account, monk
     assert main(["init"]) == 0
     assert f"AGENTS.md, {names.replace(' ', ', ')} so that" in account.capture.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert main(["init", "--subagent"]) == 0
+    assert main(["init", "--subagent", "--agents-md", "--knowledge", "."]) == 0
+    assert "kbhub ls project" in account.capture.readouterr().out
     *hooks, _ = files = [account.project / name for name in names.split()]
     assert all(re.findall(r'"(Sub\w+|kbhub hook)', hook.read_text())[1:] == ["kbhub hook"] for hook in hooks)
     account.run("--project", "--remove", "--yes")
@@ -284,7 +285,7 @@ def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch
             assert lines.read_text("utf-8") == f"{LINES}\n"
             account.run("--agents-md", "--remove", "--yes")
     (account.project / "CLAUDE.md").write_text("# Rules\n")
-    monkeypatch.setattr("sys.stdin", Terminal("1\ny\n"))
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert main(["init"]) == 0
     err = account.capture.readouterr().err
     assert "Write to CLAUDE.md so" in err

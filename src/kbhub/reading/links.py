@@ -74,7 +74,7 @@ class PathTable:
         roots: Iterable[str] = (),
     ) -> None:
         self.paths = frozenset(paths)
-        self._names, self._slugs, self._roots = tuple(names), tuple(slugs), tuple(f"{_address(at)}/" for at in roots)
+        self._names, self._slugs, self._roots = tuple(names), tuple(slugs), tuple(f"{address_of(at)}/" for at in roots)
 
     @cached_property
     def _folded(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ class PathTable:
         named = [(path, name) for path, name in self._names if name.startswith("/")]
         addresses: dict[str, str] = {}
         for path, name in (*sorted(given, key=lambda pair: _length(pair[0])), *sorted(named)):
-            address = _address(name)
+            address = address_of(name)
             addresses.setdefault(address, path)
             for root in self._roots:
                 addresses.setdefault(address.removeprefix(root), path)
@@ -121,7 +121,7 @@ class PathTable:
     def _by_post(self) -> dict[str, set[str]]:
         """Folded slug, or name without its date, of a file with a date in its path → paths."""
         paths = defaultdict(set)
-        for path, name in [*self._slugs, *((path, _address(path)) for path in self.paths)]:
+        for path, name in [*self._slugs, *((path, address_of(path)) for path in self.paths)]:
             if _DATE.search(path):
                 paths[folded(_DATE.sub("", str(name)).strip("/").rpartition("/")[2])].add(path)
         return paths
@@ -139,7 +139,7 @@ class PathTable:
             # Without suffix, it is relative to the page's own address.
             folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]
             places = [posixpath.join(folder, target) for folder in folders]
-        addresses = [_address(place.removesuffix(PAGE)) for place in places]
+        addresses = [address_of(place.removesuffix(PAGE)) for place in places]
         page = next((self._by_address[at] for at in addresses if at in self._by_address), None)
         if page or (dated := _POST.search(target)) is None:
             return page
@@ -328,7 +328,7 @@ def page_of(path: str) -> str:
     return folder if name.casefold() in FOLDER_PAGES else stem(path)
 
 
-def _address(path: str) -> str:
+def address_of(path: str) -> str:
     """Return the folded address of a page: without numbers, suffix and the name of the page for its folder."""
     address = folded(page_of(_NUMBER.sub("", posixpath.normpath(path)).strip("/")))
     return "" if address == "." else address

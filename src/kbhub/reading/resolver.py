@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.index import references
 from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
-from kbhub.reading.links import FOLDER_PAGES, folded
+from kbhub.reading.links import PAGE, address_of, folded, page_of
 from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, has_document, open_document
 from kbhub.types import Base
@@ -43,6 +43,8 @@ PARTS_FROM = 200
 """Letters of the target that are considered."""
 
 _NUMBERED = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(\d{1,9})(?!\d)")
+
+_SITE = re.compile(r"https?://[^/?#]+")
 
 _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
 
@@ -262,13 +264,23 @@ class Resolver:
         return [place for name in self._paths(base) if name.endswith(ends) for place in self._in_base(base, name)]
 
     def _at_address(self, base: Base, path: str) -> list[ResolvedDocument]:
-        """Find the pages at an address of a site: `/guides/deploy/` is `docs/guides/deploy.md`, or its `index.md`."""
-        address = folded(path.strip("/"))
-        pages = (address, *(f"{address}/{page}" for page in FOLDER_PAGES))
-        if not address or address.endswith(MARKDOWN_SUFFIXES):  # a path of the system
+        """Find the pages at an address of a site, as a browser has it or from its root.
+
+        `/guides/deploy/` is `docs/guides/deploy.md`, its `index.md` or `docs/guides/02-deploy.md`, but none of those in
+        further folders, such as of a language.
+        """
+        path = _SITE.sub("", path).partition("?")[0]
+        asked = folded(path.strip("/").removesuffix(PAGE))
+        if not asked or asked.endswith(MARKDOWN_SUFFIXES) or ".." in path.split("/"):  # a path of the system
             return []
-        ends = tuple([f"/{form}" for page in pages for form in markdown_paths(page)])
-        found = [name for name in self._paths(base) if folded(f"/{name}").endswith(ends)]
+        end = f"/{address_of(asked)}"
+        found = [name for name in self._paths(base) if f"/{address_of(name)}".endswith(end)]
+        found = [name for name in found if f"/{folded(page_of(name))}".endswith(f"/{asked}")] or found
+        if path.startswith("/") and found:
+            roots = {name: f"/{address_of(name)}".removesuffix(end) for name in found}
+            root = min(roots.values(), key=len)
+            if all(f"{one}/".startswith(f"{root}/") for one in roots.values()):
+                found = [name for name in found if roots[name] == root]
         return [place for name in found for place in self._in_base(base, name)]
 
     def _numbered(self, base: Base, name: str) -> list[ResolvedDocument]:

@@ -14,7 +14,7 @@ from kbhub.render.terminal import ago_text, message_of, passed_over_text, size_t
 from kbhub.types import Discovery, Problem
 from kbhub.values import counted
 from kbhub.workspace.config import shown_url
-from kbhub.workspace.formats import MARKDOWN_SUFFIX
+from kbhub.workspace.project import STARTER_NAME
 
 if TYPE_CHECKING:
     from kbhub.reading.lists import Listed
@@ -188,7 +188,7 @@ def init_report(made: Initialised) -> Report:
     lines = [f"Created {path}" for path in made.made]
     if made.trusted:
         lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {made.knowledge}")
-    starter = any(path.suffix == MARKDOWN_SUFFIX for path in made.made)
+    starter = any(path.name == STARTER_NAME for path in made.made)
     steps = ["", "Next:", f"  {_STARTER_STEP if starter else _THERE_STEP}", _SETUP_STEP]
     return Report(parts=[Line(line) for line in (*lines, *(steps if lines else ()))])
 

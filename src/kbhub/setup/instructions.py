@@ -24,9 +24,7 @@ from kbhub.setup.registration import data_of, decode, parse, without_bom
 from kbhub.values import struct
 from kbhub.workspace import config_edits
 from kbhub.workspace.files import content_of
-
-NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files that agents read when they start. If a project has none, the first is created."""
+from kbhub.workspace.formats import INSTRUCTIONS
 
 LINES = (Path(__file__).parent / "skill" / "agents.md").read_text("utf-8").rstrip("\n")
 
@@ -52,9 +50,9 @@ OURS = b"<!-- Written by `kbhub setup --"
 
 def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedStep]:
     """Plan to write the lines into the files of a project (its symlinks resolved), or to remove them."""
-    present = [root / name for name in NAMES if os.path.lexists(root / name)]
+    present = [root / name for name in INSTRUCTIONS if os.path.lexists(root / name)]
     if not present and not remove:
-        present = [root / NAMES[0]]
+        present = [root / INSTRUCTIONS[0]]
     tasks: dict[str, PlannedStep] = {}
     for file in present:
         if (real := os.path.realpath(file)) in tasks:
@@ -62,9 +60,9 @@ def agents_tasks(root: Path, machine: Machine, *, remove: bool) -> list[PlannedS
         step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
         tasks[real] = planned(step, partial(_edited, file=file, remove=remove), machine, within=root)
         before = content_of(file, MAX_BYTES) if tasks[real].do and not remove else None
-        there = file.name != NAMES[0] and (file.parent / NAMES[0]).is_file()
+        there = file.name != INSTRUCTIONS[0] and (file.parent / INSTRUCTIONS[0]).is_file()
         if there and before is not None and _MARK.search(before) is None and _IMPORT.search(before):
-            nothing = {"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}
+            nothing = {"action": "nothing", "notes": (f"It imports {INSTRUCTIONS[0]}.",)}
             tasks[real] = PlannedStep(step.model_copy(update=nothing))
     return list(tasks.values())
 

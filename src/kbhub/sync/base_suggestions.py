@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.types import Base, Discovery
 from kbhub.values import counted, struct
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.formats import IGNORE_NAMES, is_markdown, is_native
+from kbhub.workspace.formats import IGNORE_NAMES, INSTRUCTIONS, is_markdown, is_native
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
 
 MOST_ENTRIES = 5_000
@@ -148,7 +148,7 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
 
 
 def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> NotesFolder:
-    """Count the Markdown files of a real folder outside all bases, filtered as in a base.
+    """Count the Markdown files of a real folder outside all bases, filtered as in a base, but for `INSTRUCTIONS`.
 
     `steps` are folders in it whose subfolders may look like knowledge by their name.
     """
@@ -189,7 +189,7 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
                 and filters.file_reason(path, entry.name, layers) is None
             ):
                 name, slash, _ = path.partition("/")
-                places[name + slash] += is_markdown(path)
+                places[name + slash] += is_markdown(path) and path not in INSTRUCTIONS
                 files.append(path)
         if left <= 0:
             break

@@ -60,6 +60,9 @@ TAKEN_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unask
 SKIPPED_FOLDERS = ("node_modules",)
 """Folders of other people's documents, left out as hidden ones are."""
 
+INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+"""Files of a project that agents read when they start; `setup` creates the first if there is none."""
+
 IGNORE_NAMES = (".gitignore", ".kbhubignore")
 """Ignore files of a folder; the later one has the last word."""
 

@@ -61,6 +61,7 @@ from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, Grant, find_pointer, identity, trust_pointer
 
+NO_SUBAGENTS = "No client with subagents was found; `kbhub setup --project --subagent --client NAME` adds the files."
 LINES_QUESTION = "Write to {} so that agents and their subagents search here first?"
 
 
@@ -130,6 +131,8 @@ def init(
         tasks = [task for option, planned in wanted if option for task in planned]
         asked = [task for option, planned in wanted if option is None for task in planned if task.do]
         files = ", ".join(str(task.step.file.relative_to(root)) for task in asked)
+        if subagent and not wanted[1][1]:
+            made = made.model_copy(update={"notes": (*made.notes, NO_SUBAGENTS)})
         if files and made.knowledge and not common.json and confirmed(LINES_QUESTION.format(files)):
             tasks += asked
     if tasks:
