@@ -501,12 +501,4 @@ def test_interrupting_leaves_a_usable_index(environment):
 def test_who_starts_the_server_by_hand_is_told_what_it_is(streams, monkeypatch):
     monkeypatch.setattr("kbhub.server.stdio.serve", lambda *_, **__: None)
     assert "Waiting for an MCP client" in streams("serve")
-
-
-def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):
-    monkeypatch.setenv("KBHUB_PROTOCOL", "legacy")
-    assert "problems" not in shop("status").out
-    monkeypatch.setenv("KBHUB_PROTOCOL", "old")
-    wrong = shop("serve")
-    assert (wrong.code, wrong.out) == (2, "")
-    assert "KBHUB_PROTOCOL" in wrong.err
+    assert "problems" not in streams("status", KBHUB_PROTOCOL="legacy")

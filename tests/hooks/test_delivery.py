@@ -334,18 +334,16 @@ def refs(hub, environment, prompt):
     return [ref.partition(":")[0] for ref in delivery.refs] if delivery else []
 
 
-def test_the_page_that_names_the_thing_is_told_not_one_about_its_subject(hub, environment):
+def test_the_page_that_names_the_thing_is_told_not_one_about_its_subject_and_none_where_nothing_is_named(
+    hub, environment
+):
     prompt = "why does the client ignore the password in my .netrc for the private index"
-
     assert refs(hub, environment, prompt) == ["http.md"]
 
-
-def test_a_page_that_lacks_the_named_file_is_not_told_and_a_prompt_that_names_nothing_is_not_answered(hub, environment):
     environment.write("knowledge/locks.md", "# Locks\n\nuv.lock holds the resolved versions.\n")
     hub.sync()
 
     assert "docker.md" not in refs(hub, environment, "never edit the uv.lock file when the image is rebuilt")
-
     assert refs(hub, environment, "the client should be able to do it again when it is down") == []
 
 

@@ -582,17 +582,11 @@ def test_a_broken_front_matter_is_left_for_its_owner_to_mend(environment, hub):
     assert file.read_text() == "---\nid: [\n---\nMine.\n"
 
 
-def unchangeable(environment, name, text=VPN):
-    """Write a memory by hand whose end is further than a memory is read."""
-    remember(environment.hub(), "Tests need Docker")
-    file = environment.memories()[0].with_name(f"{name}.md")
-    file.write_text(f"---\nid: {name}\n---\n\n{text}\n\n{'word ' * 40_000}\n\nThe end.\n")
-    return file
-
-
 def test_a_memory_that_is_too_long_to_be_read_whole_is_never_cut(environment, hub):
-    """It is not changed; a new one is kept all the same, and says that the old one counts as before."""
-    file = unchangeable(environment, "long")
+    """It is not changed; a new one is kept or forgotten all the same, and says that the old one counts as before."""
+    remember(environment.hub(), "Tests need Docker")
+    file = environment.memories()[0].with_name("long.md")
+    file.write_text(f"---\nid: long\n---\n\n{VPN}\n\n{'word ' * 40_000}\n\nThe end.\n")
     before = file.read_bytes()
 
     for change in ({"text": "Short"}, {"tags": ["x"]}):
@@ -605,18 +599,12 @@ def test_a_memory_that_is_too_long_to_be_read_whole_is_never_cut(environment, hu
     assert "memory@long.md" in done.notes[-1]
     assert remember(hub, id="long").memory.uses == 1
 
-
-def test_forgetting_leaves_a_file_alone_that_cannot_be_changed_and_says_so(environment, hub):
-    file = unchangeable(environment, "long")
-    new = remember(hub, "Birds sing at noon", supersedes=["long"]).memory
-    file.write_text(file.read_text().replace("id: long", f"id: long\nsuperseded_by: {new.id}"))
+    new = done.memory.id
+    file.write_text(file.read_text().replace("id: long", f"id: long\nsuperseded_by: {new}"))
     before = file.read_bytes()
-
-    done = forget(hub, [new.id])
-
-    assert [one.id for one in done.memories] == [new.id]
+    done = forget(hub, [new])
+    assert ([one.id for one in done.memories], file.read_bytes()) == ([new], before)
     assert "memory@long.md" in done.notes[-1]
-    assert file.read_bytes() == before
 
 
 def test_what_is_known_counts_as_used_also_where_nothing_can_be_added(environment, hub):

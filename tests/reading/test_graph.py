@@ -343,6 +343,8 @@ def test_a_wikilink_and_an_entry_of_related_are_paths_from_the_root_or_names():
         assert path == led("a/x.md", target, "wikilink"), target
 
     assert () == TABLE.resolve("a/x.md", "note", "wikilink").others
+    twin = TABLE.resolve("b/only one.md", "twin", "wikilink")
+    assert ("b/note.md", "title", ("a/x.md",)) == (twin.path, twin.by, twin.others)
 
     for target, path in {
         "workflow/branch-naming": "workflow/branch-naming.md", "note": "note.md", "deep/y": "a/deep/y.md",
@@ -365,12 +367,6 @@ def test_of_several_of_one_name_the_nearest_is_meant_and_it_is_said(kind):
     assert "p/deep/note.md" == below.path
     languages = PathTable(["bn/sync/note.md", "da/deep/sync/note.md", "da/ext/x.md"])
     assert "da/deep/sync/note.md" == languages.resolve("da/ext/x.md", "note", kind).path
-
-
-def test_a_title_that_two_documents_have_is_ambiguous():
-    found = TABLE.resolve("b/only one.md", "twin", "wikilink")
-
-    assert ("b/note.md", "title", ("a/x.md",)) == (found.path, found.by, found.others)
 
 
 @given(

@@ -70,8 +70,8 @@ def distribution(environment, name, version, *modules, description="About it.\n"
     return site
 
 
-def lock(environment, **versions):
-    packages = "".join(f'[[package]]\nname = "{name}"\nversion = "{one}"\n\n' for name, one in versions.items())
+def lock(environment, *kiln):
+    packages = "".join(f'[[package]]\nname = "kiln"\nversion = "{one}"\n\n' for one in kiln)
     environment.write("uv.lock", f"version = 1\n\n{packages}")
 
 
@@ -99,7 +99,7 @@ def test_the_docstrings_of_three_installed_packages_answer_ten_questions_each(en
 
 
 def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment):
-    lock(environment, kiln="1.0")
+    lock(environment, "1.0")
     distribution(environment, "kiln", "1.0", ("kiln/__init__.py", '"""Fires clay slowly."""'))
     package = add_package(environment.hub(), "kiln")
 
@@ -108,7 +108,7 @@ def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment)
     assert refs(environment, "clay slowly", cwd=environment.home) == []
     assert not add_package(environment.hub(), "kiln").added
 
-    lock(environment, kiln="1.1.0")
+    lock(environment, "1.1.0")
     assert refs(environment, "clay")[0].startswith("kiln-docs@kiln-1.0/")  # not installed yet
     distribution(environment, "kiln", "1.1.0", ("kiln/__init__.py", '"""Fires clay with two\ncones."""'))
     assert refs(environment, "clay cones")[0].startswith("kiln-docs@kiln-1.1.0/api/kiln.md")
@@ -133,8 +133,7 @@ def test_the_version_of_an_archive_is_in_its_name(name, version):
 
 
 def test_of_several_pinned_versions_the_installed_one_is_taken(environment):
-    packages = "".join(f'[[package]]\nname = "kiln"\nversion = "{one}"\n\n' for one in ("1.9", "2.0"))
-    environment.write("uv.lock", f"version = 1\n\n{packages}")
+    lock(environment, "1.9", "2.0")
     distribution(environment, "kiln", "2.0", ("kiln/__init__.py", '"""Fires clay."""'))
 
     package = add_package(environment.hub(), "kiln")
@@ -213,7 +212,7 @@ def test_what_cannot_be_taken_is_one_sentence(environment):
     assert "has no documentation" in refusal("./torn.zip")
     environment.write("torn.tgz", gzip.compress(b"kiln/README.md" + b"\0" * 2000)[:-9])
     assert "torn.tgz cannot be read: it is no archive and no text." in refusal("./torn.tgz")
-    lock(environment, kiln="3.0")
+    lock(environment, "3.0")
     assert "uv.lock pins kiln 3.0, and the machine has 2.0" in refusal("python:kiln")
     assert add_package(environment.hub(), "kiln==2.0").lock is None
 
