@@ -28,7 +28,7 @@ from kbhub.hooks.events import CLIENTS as HOOK_CLIENTS
 from kbhub.setup.clients import Machine, client_named
 from kbhub.setup.instructions import SKILL
 from kbhub.setup.plan import carry_out
-from kbhub.setup.registration import user_tasks
+from kbhub.setup.registration import client_tasks
 from kbhub.workspace.config import parse_jsonc
 from kbhub.workspace.tool_names import ALL
 from test_workflows import fit_schema
@@ -156,7 +156,7 @@ def decoded(client):
 @pytest.mark.parametrize("client", links.LINKED)
 def test_a_link_registers_what_setup_would(account, client):
     machine = Machine(account.home, account.env, "linux")
-    (task,) = user_tasks([client_named(client)], machine, links.LAUNCH, remove=False)
+    (task,) = client_tasks([client_named(client)], machine, links.LAUNCH, remove=False)
     step = carry_out(task)
     written = parse_jsonc(step.file.read_text("utf-8"), step.file)[client_named(client).keys[0]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from kbhub.setup.clients import CLIENTS, ClientName, Machine, client_named
 from kbhub.setup.plan import Installation, Registration, carry_out, launch
-from kbhub.setup.registration import chosen_clients, project_tasks, registrations, unregistered, user_tasks
+from kbhub.setup.registration import chosen_clients, client_tasks, registrations, unregistered
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
 ALL = ("linux", "darwin", "win32")
@@ -71,12 +71,12 @@ def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_
 
     assert client in chosen_clients(machine, ())
     assert client.title in unregistered(machine)
-    steps = [carry_out(task) for task in user_tasks([client], machine, ("/x/kbhub", "serve"), remove=False)]
+    steps = [carry_out(task) for task in client_tasks([client], machine, ("/x/kbhub", "serve"), remove=False)]
     assert [step.state for step in steps] == ["done"]
     (found,) = (one for one in registrations(machine) if one.client == client.name)
     assert (found.argv, found.enabled) == (("/x/kbhub", "serve"), True)
     assert client.title not in unregistered(machine)
-    steps = [carry_out(task) for task in user_tasks([client], machine, ("/x/kbhub", "serve"), remove=True)]
+    steps = [carry_out(task) for task in client_tasks([client], machine, ("/x/kbhub", "serve"), remove=True)]
     assert [step.state for step in steps] == ["done"]
     assert "kbhub" not in machine.file(client).read_text()
 
@@ -86,12 +86,12 @@ def test_each_clients_project_file_starts_plain_kbhub_and_goes_again(tmp_path, c
     machine = Machine(tmp_path / "home", {"KBHUB_DATA_DIR": str(tmp_path / "data"), "PATH": ""}, "linux")
     root = tmp_path / "project"
     root.mkdir()
-    (task,) = project_tasks([client], machine, ("kbhub", "serve"), root, remove=False)
+    (task,) = client_tasks([client], machine, ("kbhub", "serve"), root, remove=False)
     step = carry_out(task)
 
     assert (step.state, step.command[:2]) == ("done", ("kbhub", "serve"))
     assert step.file == root / client.project[-1]
-    (task,) = project_tasks([client], machine, ("kbhub", "serve"), root, remove=True)
+    (task,) = client_tasks([client], machine, ("kbhub", "serve"), root, remove=True)
     assert carry_out(task).state == "done"
     assert "kbhub" not in step.file.read_text()
 

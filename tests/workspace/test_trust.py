@@ -34,17 +34,17 @@ def notes(tmp_path):
 
 
 def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone(store, pointer, notes):
-    assert (store.allows(pointer, notes), store.entries(), store.path.exists()) == (False, (), False)
+    assert (store.grant(pointer, notes), store.entries(), store.path.exists()) == (None, (), False)
     store.add(pointer, notes)
-    assert store.allows(pointer, notes)
-    assert TrustStore(store.path).allows(pointer, notes)  # for another process
-    assert not store.allows(pointer, notes.with_name("other"))
-    assert not store.allows(pointer.with_name("other.json"), notes)
-    assert not store.allows(pointer, notes, use="cacheDir")
+    assert store.grant(pointer, notes)
+    assert TrustStore(store.path).grant(pointer, notes)  # for another process
+    assert not store.grant(pointer, notes.with_name("other"))
+    assert not store.grant(pointer.with_name("other.json"), notes)
+    assert not store.grant(pointer, notes, use="cacheDir")
     store.revoke(pointer)
     store.add(pointer, notes, use="cacheDir")
-    assert not store.allows(pointer, notes)
-    assert store.allows(pointer, notes, use="cacheDir")
+    assert not store.grant(pointer, notes)
+    assert store.grant(pointer, notes, use="cacheDir")
 
 
 def test_writing_is_allowed_only_where_that_was_said_in_a_store_for_the_user_alone(store, pointer, notes):
@@ -67,12 +67,12 @@ def test_links_are_followed_at_both_ends_unless_one_is_itself_trusted(store, poi
     link = notes.with_name("link")
     link.symlink_to(notes)
     store.add(pointer, link)
-    assert store.allows(pointer, link)
+    assert store.grant(pointer, link)
     link.unlink()
     link.symlink_to(pointer.parent)
-    assert not store.allows(pointer, link)
+    assert not store.grant(pointer, link)
     store.add(link / pointer.name, notes)
-    assert store.allows(pointer, notes)
+    assert store.grant(pointer, notes)
     trusted = pointer.parent / "knowledge"
     trusted.symlink_to(notes)
     assert store.add(trusted, notes).pointer == trusted.parent.resolve() / "knowledge"
@@ -117,7 +117,7 @@ def test_a_malformed_store_is_a_loud_error_and_is_not_written_over(store, pointe
     store.path.write_bytes(data)
     for call in (
         store.entries,
-        lambda: store.allows(pointer, notes),
+        lambda: store.grant(pointer, notes),
         lambda: store.add(pointer, notes),
         lambda: store.revoke(pointer),
     ):

@@ -122,8 +122,8 @@ def _file_names(hub: Hub, event: events.Event, root: Path | None) -> Iterator[st
 
 def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Concerned]:
     """Return the documents of a base whose `refs` name one of the files, or that are filed under its path."""
-    found, index, bases = list[Concerned](), hub.index(base), hub.discovery().bases
-    with suppress(IndexUnavailable), index.snapshot():
+    found, bases = list[Concerned](), hub.discovery().bases
+    with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
         for path, front, _ in front_matter_of(index, "refs"):
             entries = front.get("refs")
             for entry in entries if isinstance(entries, list) else [entries]:
@@ -286,7 +286,7 @@ def _start(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool)
     subagent, parts = event.name == "subagent-start", list[_Part]()
     counts = {}
     for base in () if own_only and not subagent else hub.discovery().bases:
-        with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():
+        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
             counts[base.id] = index.counts()[0]
     if bases := [name for name in counts if counts[name]]:
         shown = ", ".join(f"{events.inert(name, 60)} ({counts[name]:,})" for name in bases[:8])
@@ -486,8 +486,7 @@ def names_in(hub: Hub, text: str, bases: Sequence[Base]) -> Sequence[str]:
     known: Counter[str] = Counter()
     chunks = 0
     for base in bases:
-        index = hub.index(base)
-        with suppress(IndexUnavailable), index.snapshot():
+        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
             chunks += index.columns().chunks
             known.update(terms_among(index, {stem for each in parts.values() for stem in each}))
     weights: dict[str, float] = {}

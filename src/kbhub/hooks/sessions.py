@@ -32,7 +32,8 @@ def let_speak(hub: Hub) -> Grant:
 def may_speak(hub: Hub) -> bool:
     """Return whether the user allowed the documents of the workspace's project to speak; so may no project at all."""
     workspace = hub.discovery().workspace
-    return workspace.root is None or hub.trust.allows_documents(workspace.root, project_text(workspace))
+    grant = hub.trust.grant(workspace.root, workspace.root, "documents") if workspace.root else None
+    return workspace.root is None or (grant is not None and grant.project == project_text(workspace))
 
 
 def speaking_bases(hub: Hub) -> list[Base]:

@@ -175,18 +175,16 @@ def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[st
     )
 
 
-def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
-    """Plan to register the server in the user's files, or to remove it; `argv` is the command line of the server."""
-    return [_planned([client], machine, argv, None, remove=remove) for client in clients]
-
-
-def project_tasks(
-    clients: Sequence[Client], machine: Machine, argv: Sequence[str], root: Path, *, remove: bool
+def client_tasks(
+    clients: Sequence[Client], machine: Machine, argv: Sequence[str], root: Path | None = None, *, remove: bool
 ) -> list[PlannedStep]:
-    """Plan the same for the files of a project (its symlinks resolved); clients that share a file share a task."""
+    """Plan to register the server, which `argv` starts, in the user's files or those of a project, or to remove it.
+
+    The project's `root` has its symlinks resolved. Clients that share a file share a task.
+    """
     readers: dict[Path, list[Client]] = {}
     for client in clients:
-        if client.project:
+        if client.project or root is None:
             readers.setdefault(_file_of(client, machine, root), []).append(client)
     return [_planned(sharing, machine, argv, root, remove=remove) for sharing in readers.values()]
 

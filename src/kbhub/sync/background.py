@@ -56,35 +56,22 @@ def embed_ahead(
         vectors = TransformerVectors(index.path, embedder.fingerprint)
         try:
             with filelock.FileLock(f"{vectors.path}.lock", timeout=0, mode=0o600):
-                if not _embed(base, index, vectors, embedder, go_on, progress):
-                    return False
+                with index.snapshot():
+                    texts = index.text_keys()
+                known = vectors.keys()
+                vectors.drop(known.difference(texts.values()))
+                chunks = list({key: chunk for chunk, key in texts.items() if key not in known}.items())
+                total = len(set(texts.values()))
+                for start in range(0, len(chunks), BATCH):
+                    if not go_on():
+                        return False
+                    batch = dict(chunks[start : start + BATCH])
+                    if not vectors.put(_vectors(index, batch, embedder)):
+                        break  # the folder is full or read-only: no use trying on
+                    if progress:
+                        progress(base.id, total - len(chunks) + start + len(batch), total)
         except (filelock.Timeout, IndexUnavailable, OSError):
             continue  # another process does it; there is no index yet; the folder cannot be written
-    return True
-
-
-def _embed(
-    base: Base,
-    index: Index,
-    vectors: TransformerVectors,
-    embedder: Embedder,
-    go_on: Callable[[], bool],
-    progress: Progress | None,
-) -> bool:
-    with index.snapshot():
-        texts = index.text_keys()
-    known = vectors.keys()
-    vectors.drop(known.difference(texts.values()))
-    missing = {key: chunk for chunk, key in texts.items() if key not in known}
-    chunks, total = list(missing.items()), len(set(texts.values()))
-    for start in range(0, len(chunks), BATCH):
-        if not go_on():
-            return False
-        batch = dict(chunks[start : start + BATCH])
-        if not vectors.put(_vectors(index, batch, embedder)):
-            return True  # the folder is full or read-only: no use trying on
-        if progress:
-            progress(base.id, total - len(chunks) + start + len(batch), total)
     return True
 
 

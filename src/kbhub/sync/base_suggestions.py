@@ -108,10 +108,14 @@ def _left_out(hub: Hub, root: Path, markdown: NotesFolder) -> str:
     if hub.discovery().project is None and is_directory(root / FOLDER):  # it only lacks a pointer
         target = root / FOLDER
         places = {name: count for name, count in places.items() if name == f"{FOLDER}/"} or places
+    # Those with the most files, folders first.
+    ordered = sorted(places, key=lambda name: (not name.endswith("/"), -places[name], name))
+    names = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in ordered[:PLACES]]
+    named = ", ".join([*names, *(["…"] if len(ordered) > PLACES else [])])
     count = sum(places.values())
     least = "" if markdown.complete else "at least "
     files, verb = ("file", "is") if count == 1 and markdown.complete else ("files", "are")
-    sentence = f"{least}{count} Markdown {files} in this project ({_named(places)}) {verb} not part of a base"
+    sentence = f"{least}{count} Markdown {files} in this project ({named}) {verb} not part of a base"
     remedy = f"{_remedy(hub, root, target)} includes {'it' if verb == 'is' else 'them'}."
     return f"{sentence[0].upper()}{sentence[1:]}; {remedy}"
 
@@ -221,8 +225,7 @@ def is_empty(hub: Hub, base: Base) -> bool:
     """Return whether a project base has no document but the one that `kbhub init` creates."""
     if has_documents(base.path):
         return False
-    index = hub.index(base)
-    with suppress(IndexUnavailable, FileNotFoundError), index.snapshot():
+    with suppress(IndexUnavailable, FileNotFoundError), hub.index(base).snapshot() as index:
         if index.meta("synced") is not None:
             return index.paths() in ([], [STARTER_NAME])
     return not base.include
@@ -269,13 +272,6 @@ def _parts(base: Base, root: Path) -> list[str]:
         return []
     prefix = base.path.relative_to(root).as_posix()
     return [f"{prefix}/{part}" for part in base.only] or [prefix]
-
-
-def _named(places: Mapping[str, int]) -> str:
-    """Name the places with the most files, folders first."""
-    ordered = sorted(places, key=lambda name: (not name.endswith("/"), -places[name], name))
-    names = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in ordered[:PLACES]]
-    return ", ".join([*names, *(["…"] if len(ordered) > PLACES else [])])
 
 
 def _remedy(hub: Hub, root: Path, target: Path) -> str:

@@ -257,13 +257,12 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     """Return how many text files of a base are of a kind that is not indexed, by suffix, as counted last."""
     if base.engine:
         return {}
-    index = hub.index(base)
-    if compared := hub.state(Freshness).last.get(index.path):
+    if compared := hub.state(Freshness).last.get(hub.index(base).path):
         return dict(compared.passed_over)
-    counts = None
-    with suppress(IndexUnavailable, FileNotFoundError), index.snapshot():
-        counts = index.meta(comparison.PASSED_OVER)
-    return json.loads(counts) if isinstance(counts, str) else {}
+    with suppress(IndexUnavailable, FileNotFoundError), hub.index(base).snapshot() as index:
+        if isinstance(counts := index.meta(comparison.PASSED_OVER), str):
+            return dict(json.loads(counts))
+    return {}
 
 
 def comparing_for(hub: Hub, base: Base) -> float:
@@ -349,9 +348,8 @@ def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, i
     for base in hub.select(names):
         if base.engine:
             continue
-        index = hub.index(base)
         noted, complete = "", False
-        with suppress(IndexUnavailable), index.snapshot():
+        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
             noted = str(index.meta(comparison.PROGRESS) or "")
             complete = index.meta(comparison.SYNCED) is not None
         done, _, todo = noted.partition(" ")

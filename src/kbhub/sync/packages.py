@@ -52,8 +52,6 @@ _VERSIONED = re.compile(r"(.+?)(?:[-@_]v?(\d[\w.+-]*?))?(?:\.(?:zip|whl|crate|tg
 _TAGS = re.compile(r"([^-]+-[^-]+)(?:-\d[^-]*)?(?:-[^-]+){3}\.whl")
 """Build and tags in the name of a wheel: packaging.python.org, "Binary distribution format"."""
 
-LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "requirements.txt", "package-lock.json", "go.mod", "Cargo.lock")
-
 ECOSYSTEMS = {"uv.lock": "python", "poetry.lock": "python", "pdm.lock": "python", "requirements.txt": "python",
               "package-lock.json": "node", "go.mod": "go", "Cargo.lock": "cargo"}  # fmt: skip
 
@@ -109,12 +107,12 @@ def _plain(name: str) -> str:
 def pins(project: Path, package: Package) -> list[Pin]:
     """Return the versions of a package that the lock files of a project pin."""
     found = []
-    for lock in LOCKS:
+    for lock, ecosystem in ECOSYSTEMS.items():
         text = ""
         with suppress(OSError):
             text = read_regular(project / lock, ALL_BYTES).decode("utf-8", "replace")
         with suppress(ValueError, TypeError, AttributeError, RecursionError):
-            found += [Pin(ECOSYSTEMS[lock], version.removeprefix("v"), lock)
+            found += [Pin(ecosystem, version.removeprefix("v"), lock)
                       for name, version in _locked(lock, text) if package.is_called(name)]  # fmt: skip
     return [pin for pin in found if package.ecosystem in (None, pin.ecosystem)]
 
@@ -358,7 +356,7 @@ def copy_documentation(
 def _states(project: Path, named: str | None) -> dict[str, list[int]]:
     """Return what tells whether a lock file, or what the user named, has changed."""
     states = {}
-    for lock in (named,) if named else LOCKS:
+    for lock in (named,) if named else ECOSYSTEMS:
         with suppress(OSError):
             found = (project / lock).stat()
             states[lock] = [found.st_mtime_ns, found.st_size]

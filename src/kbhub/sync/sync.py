@@ -272,11 +272,7 @@ class Run:
             if previous is not None and not same:
                 self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are recomputed.")
             self.writer.set_meta(
-                {
-                    "embedder": self.embedder.fingerprint,
-                    "embedder_name": self.embedder.name,
-                    "dimensions": dimensions,
-                }
+                {"embedder": self.embedder.fingerprint, "embedder_name": self.embedder.name, "dimensions": dimensions}
             )
 
     def _read(
@@ -352,17 +348,17 @@ class Run:
         unsure = self.scan.unlisted or files.failed or files.unread or files.keeping.rules
         generation = self.writer.meta("generation") if whole and self.settled and not unsure else None
         in_step = None if generation is None else f"{generation} {self.digest or digest_of(self.scan)}"
-        commits = commit_times(self.files.base, self.writer.meta("head"), self.fresh)
+        head, times = commit_times(self.files.base, self.writer.meta("head"), self.fresh) or (None, {})
         with self.writer.transaction(content=False):
             problems = [(p.subject, p.message) for p in (*self.scan.skipped, *files.failed)]
             self.writer.set_problems(problems, self.paths)
-            if commits:
-                self.writer.set_commits(commits.times)
+            if head:
+                self.writer.set_commits(times)
             self.writer.set_meta(
                 {
                     # For people to read; a path may contain undecodable bytes.
                     "base": str(self.files.base.path).encode("utf-8", "backslashreplace").decode(),
-                    "head": commits.head if commits else None,
+                    "head": head,
                     PROGRESS: None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
                     **({PASSED_OVER: json.dumps(self.scan.passed_over)} if whole else {}),

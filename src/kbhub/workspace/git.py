@@ -94,19 +94,11 @@ def _path_in(file: Path, prefix: str = "") -> Path | None:
     return Path(os.path.normpath(file.parent / text.removeprefix(prefix)))
 
 
-@struct
-class Commits:
-    """Commit times of the files of a base."""
-
-    head: str
-    times: Mapping[str, int]
-    """Path in the base → time of its last commit after `since`, seconds since the epoch."""
-
-
-def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Commits | None:
-    """Return when the files of a base were last committed; None without git, repository, commit, or an answer in time.
+def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> tuple[str, Mapping[str, int]] | None:
+    """Return the head commit, and path in a base → when its file was last committed, in seconds since the epoch.
 
     Only commits after `since`, the previous head commit, are listed; for `fresh` paths, added since, older ones count.
+    None without git, repository, commit, or an answer in time.
     """
     head = head_commit(base.path)
     if head is None:
@@ -119,7 +111,7 @@ def commit_times(base: Base, since: str | None, fresh: Sequence[str] = ()) -> Co
         times = _log(base, head, paths)
     elif older := _tracked(base, [path for path in fresh if path not in times]):
         times = {**(_log(base, head, older) or {}), **times}
-    return None if times is None else Commits(head, times)
+    return None if times is None else (head, times)
 
 
 def _tracked(base: Base, paths: Sequence[str]) -> list[str]:

@@ -81,18 +81,6 @@ class TrustStore:
         except (ValueError, RecursionError) as error:
             raise self._unusable(str(error)) from error
 
-    def allows(self, pointer: Path, target: Path, *, use: Use = "knowledge") -> bool:
-        """Return whether the user allowed a pointer, a file or what was found without one, to use exactly this target.
-
-        The uses do not imply each other: in a base's folder files are read, in an index's a database is created.
-        """
-        return self.grant(pointer, target, use) is not None
-
-    def allows_documents(self, root: Path, project: str) -> bool:
-        """Return whether the documents of a project may reach agents without being asked for."""
-        grant = self.grant(root, root, "documents")
-        return grant is not None and grant.project == project
-
     def add(
         self, pointer: Path, target: Path, writable: bool = False, *, use: Use = "knowledge", project: str = ""
     ) -> Grant:
@@ -115,8 +103,11 @@ class TrustStore:
             self._write(kept)
         return True
 
-    def grant(self, pointer: Path, target: Path, use: Use) -> Grant | None:
-        """Return the grant, or for the use `refused` the refusal, of a pointer to a target."""
+    def grant(self, pointer: Path, target: Path, use: Use = "knowledge") -> Grant | None:
+        """Return the grant, or for the use `refused` the refusal, of exactly a pointer's target, or None.
+
+        The uses do not imply each other: in a base's folder files are read, in an index's a database is created.
+        """
         key = (identity(pointer), target.resolve(), use)
         return next((grant for grant in self.entries() if (grant.pointer, grant.target, grant.use) == key), None)
 
@@ -377,13 +368,13 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         target = real_path(expand(pointer.knowledge, home, match.folder))
     # Never one in a .git folder, whoever allows it.
     within = _within_project(match, target, home) or str(target) == _sibling(str(match.folder))
-    allowed = within or trust.allows(match.pointer, target)
+    allowed = within or trust.grant(match.pointer, target)
     if ".git" in target.parts:
         problem = "inside a .git folder, which cannot be a base. Name another folder."
     elif not allowed:
         command = f"`kbhub base trust {shlex.quote(str(match.pointer))}`"
         problem = f"outside the project, so it is not followed. If you want this, run {command}."
-        if is_directory(target) and not trust.allows(match.pointer, target, use="refused"):
+        if is_directory(target) and not trust.grant(match.pointer, target, "refused"):
             project.untrusted = (match.pointer, target)
     else:
         problem = "" if is_directory(target) else "which is not a directory. Create it, or fix the pointer."
@@ -407,7 +398,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         cache_dir=_cache_dir(match, pointer.cache_dir, trust, home, project) if pointer.cache_dir else None,
         # Edits outside git cannot be reverted, so there the user decides, not the project.
         writable=(inside and not pointer.read_only)
-        or bool((granted := trust.grant(match.pointer, target, "knowledge")) and granted.writable),
+        or bool((granted := trust.grant(match.pointer, target)) and granted.writable),
     )
 
 
@@ -422,7 +413,7 @@ def _within_project(match: Match, target: Path, home: Path) -> bool:
 def _cache_dir(match: Match, said: str, trust: TrustStore, home: Path, project: Project) -> Path | None:
     """Return the folder of the index that a pointer names, if the user allowed it."""
     cache = real_path(expand(said, home, match.folder))
-    if trust.allows(match.pointer, cache, use="cacheDir"):
+    if trust.grant(match.pointer, cache, "cacheDir"):
         return cache
     reason = f"the index stays in the default place until you run `kbhub base trust {shlex.quote(str(match.pointer))}`."
     message = f"{match.pointer} sets the index folder to {cut(str(cache), MAX_SHOWN_PATH)}; {reason}"

@@ -29,9 +29,8 @@ from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, carry_out,
 from kbhub.setup.registration import (
     SERVE,
     chosen_clients,
-    project_tasks,
+    client_tasks,
     registrations,
-    user_tasks,
     without_project_file,
 )
 from kbhub.workspace.discovery import find_workspace
@@ -104,12 +103,12 @@ def setup(
     if not no_server and (client or project or not (agents_md or skill or subagent)):
         if root:
             sharing = chosen_clients(machine, client, root) if remove else chosen
-            tasks += project_tasks(sharing, machine, (SERVER, *serve), root, remove=remove)
+            tasks += client_tasks(sharing, machine, (SERVER, *serve), root, remove=remove)
             if client or not tasks:  # else nobody asked for those that have none
                 notes = without_project_file(sharing, remove=remove)
         else:
             notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
-            tasks += user_tasks(chosen, machine, (*how.argv, *serve), remove=remove)
+            tasks += client_tasks(chosen, machine, (*how.argv, *serve), remove=remove)
             asking = hooks is None and not (yes or dry_run)
             if remove and hooks is not False:  # first, as what was done last is undone first
                 hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
