@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -502,3 +503,49 @@ def test_who_starts_the_server_by_hand_is_told_what_it_is(streams, monkeypatch):
     monkeypatch.setattr("kbhub.server.stdio.serve", lambda *_, **__: None)
     assert "Waiting for an MCP client" in streams("serve")
     assert "problems" not in streams("status", KBHUB_PROTOCOL="legacy")
+
+
+@pytest.fixture(scope="module")
+def script():
+    """Gives the script of a shell; to make one takes a moment."""
+    return cache(partial(app.generate_completion, prog_name="kbhub"))
+
+
+@pytest.mark.parametrize("shell", ["bash", *(pytest.param(one, marks=pytest.mark.slow) for one in ("zsh", "fish"))])
+def test_the_script_knows_every_command_and_its_shell_accepts_it(script, shell, tmp_path):
+    made = script(shell=shell)
+    assert [name for name in (*COMMANDS, "granularity", "hybrid") if name not in made] == []
+    if shell != "bash" and (found := shutil.which(shell)):  # bash runs it below
+        file = tmp_path / "script"
+        file.write_text(made, "utf-8")
+        done = subprocess.run([found, "-n", file], capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+COMPLETED = {
+    "kbhub sea": ["search"],
+    "kbhub base re": ["remove", "rename"],
+    "kbhub search --mo": ["--mode"],
+    "kbhub search --mode h": ["hybrid"],
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_what_is_begun(script, tmp_path):
+    file = tmp_path / "kbhub"
+    file.write_text(script(shell="bash"), "utf-8")
+    asked = f"source {file}\n" + "".join(
+        f'COMP_WORDS=({words}); COMP_CWORD={words.count(" ")}\n_kbhub; echo "${{COMPREPLY[*]}}"\n'
+        for words in COMPLETED
+    )
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False, timeout=60)
+
+    assert [sorted(line.split()) for line in done.stdout.splitlines()] == list(COMPLETED.values()), done.stderr
+
+
+def test_the_command_prints_the_script(kbhub, monkeypatch):
+    monkeypatch.setattr(type(app), "generate_completion", lambda *_, shell, **__: f"complete {shell}")
+    assert kbhub("dev", "completion", "bash") == (0, "complete bash", "")
+    made = kbhub("dev", "completion", "fish", "--json").json
+    assert (made["shell"], made["script"]) == ("fish", "complete fish")
+    assert '"bash", "zsh", "fish", "powershell"' in kbhub("dev", "completion", "tcsh", code=2).err

@@ -1,22 +1,30 @@
-"""Results read well in a terminal, and no document can take it over."""
+"""Results read well in a terminal and in every format, say why there is nothing, and no document can take them over."""
 
+import csv
+import io
 import json
 import re
 import time
 import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import synced
+from kbhub.cli.options import Formats
 from kbhub.documents.shown_text import compact
+from kbhub.errors import BaseNotFound, UsageError
 from kbhub.index.query.parser import parse_query
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.bases import status_report, trust_report
+from kbhub.render.formats import formatted
 from kbhub.render.pages import drawn
-from kbhub.render.search import read_text, search_notes, search_report
+from kbhub.render.report import Listing
+from kbhub.render.search import contribution_of, read_text, search_notes, search_report
 from kbhub.render.terminal import (
     Painter,
     ago_text,
@@ -312,3 +320,124 @@ def test_a_very_long_text_is_only_broken_into_lines():
 
     assert shown.startswith(f"# Title\n\n{neutralised(chr(27))}[31msome words")
     assert widest(shown) <= 60
+
+
+FIELDS = ("ref", "title", "tags", "score")
+cells = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.lists(st.text(), max_size=3))
+records = st.lists(st.fixed_dictionaries(dict.fromkeys(FIELDS, cells)), max_size=4)
+
+
+def listing(*rows, body=None):
+    return Listing("hit", FIELDS, rows, body)
+
+
+@given(records)
+def test_any_records_are_valid_in_every_format(rows):
+    one = listing(*rows)
+
+    assert json.loads(formatted(one, "json")) == [dict(row) for row in rows]
+    assert len(list(csv.reader(io.StringIO(formatted(one, "csv"), newline="")))) == len(rows) + 1
+    assert len(fromstring(formatted(one, "xml"))) == len(rows)
+    assert len(formatted(one, "md").splitlines()) == len(rows) + 2
+    assert len(list(csv.reader(io.StringIO(formatted(one, "files"), newline="")))) == len(rows)
+
+
+def test_no_cell_gets_out_of_its_place():
+    """CSV quotes what a spreadsheet would run; no pipe, element, link or image of a title is Markdown's."""
+    odd = listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5})
+    cell = listing({"ref": "a|b.md", "title": "<img src=x> ![p](http://e) `c|`\nd", "tags": [], "score": 1})
+    long = listing({"ref": "a.md", "title": "```\ncode\n```\n# x"}, body="title")
+
+    assert formatted(odd, "csv").splitlines()[1:] == ['"=1+2","a ""b""', 'c","x;y",0.5']
+    told = formatted(cell, "md").splitlines()[2]
+    assert told == r"| a\|b.md | &lt;img src=x> !\[p](http://e) \`c\|\`<br>d |  | 1 |"
+    assert formatted(long, "md") == "## a.md\n\n\n````markdown\n```\ncode\n```\n# x\n````\n"
+    assert fromstring(formatted(listing({"ref": "a\x00\x1b<b>&\ud800"}), "xml"))[0][0].text == "a��<b>&�"
+
+
+def test_files_gives_the_ref_as_the_path_and_two_formats_are_refused():
+    """What stands in the line can be handed to `kbhub read`."""
+    row = {"docid": "#a1", "score": 0.5, "ref": "ops@a,b.md", "path": "a,b.md", "context": "x"}
+
+    assert formatted(Listing("hit", ("docid", "ref"), [row]), "files") == '#a1,0.5,"ops@a,b.md",x\n'
+    with pytest.raises(UsageError, match="--csv"):
+        formatted(Listing("tag", ("tag",), []), "files")
+
+    assert Formats().format() == "text"
+    assert Formats(json=True).format() == "json"
+    with pytest.raises(UsageError, match="--csv and --xml cannot be used together"):
+        Formats(csv=True, xml=True).format()
+
+
+def configure(environment, **bases):
+    """Make folders bases of the user's."""
+    environment.configure(bases={name: str(folder) for name, folder in bases.items()}, repos={"*": [*bases]})
+
+
+def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
+    environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
+    told = "Hits of 2 signals were requested, but only the keyword signal ran."
+    kbhub("admin", "index")
+    one = kbhub("search", "release", "--mode", "keyword", "--min-signals", "2")
+    both = kbhub("search", "release", "--min-signals", "2", code=0)
+
+    assert told in one.err
+    assert (told in both.err, "deploy.md" in both.out) == (False, True)
+    for value, shown in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
+        assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == shown
+
+
+def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
+    environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
+    environment.write(environment.home / "notes/a.md", "# A\n\nrelease\n")
+    configure(environment, notes=environment.home / "notes")
+    hub = synced(environment)
+    with pytest.raises(BaseNotFound, match="Active bases: project, notes"):
+        hub.search(Query(text="release", bases=("nosuch",)))
+
+    for query in ("release base:nosuch", "base:nosuch", "release base:notes,nosuch", "release -base:nosuch"):
+        assert "No base 'nosuch'. Active bases: project, notes." in hub.search(query).notes
+    for query in ("release base:Notes", "release base:*", "base:project"):
+        assert not any("No base" in note for note in hub.search(query).notes)
+
+
+@pytest.fixture
+def nested(environment):
+    """A base `vault` with a base `vpn` in one of its folders."""
+    vault = environment.home / "vault"
+    for number in range(4):
+        environment.write(vault / f"{number}.md", f"# Note {number}\n\nbastion host {number}\n")
+        environment.write(vault / f"infra/vpn/{number}.md", f"# Tunnel {number}\n\nbastion key {number}\n")
+    configure(environment, vault=vault, vpn=vault / "infra/vpn")
+    return synced(environment)
+
+
+@pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+def test_a_file_in_two_bases_is_found_once(nested, mode):
+    """In the innermost base; the number says so, too."""
+    every = [f"{base}@{number}.md" for base in ("vault", "vpn") for number in range(4)]
+    for words in ("bastion", "age:<9000d", "bastion age:<9000d"):
+        result = nested.search(Query(text=words, mode=mode, limit=20))
+        assert sorted(ref for hit in result.hits for ref in (hit.ref, *hit.duplicates)) == every
+        assert result.total == len(result.hits)
+
+
+def test_a_file_in_two_bases_is_found_in_the_one_that_is_asked_for(nested):
+    for words, bases in (("bastion", ("vault",)), ("bastion base:vault", ()), ("bastion -base:vpn", ())):
+        result = nested.search(Query(text=words, bases=bases, limit=20))
+        assert ({hit.base for hit in result.hits}, result.total) == ({"vault"}, 8)
+    tunnels = nested.search(Query(text="bastion path:infra/", limit=20))
+    assert {f"vault@infra/vpn/{number}.md" for number in range(4)} == {hit.ref for hit in tunnels.hits}
+
+
+def test_what_the_inner_base_leaves_out_is_found_in_the_outer_one(environment):
+    vault = environment.home / "vault"
+    for name in ("kept", "left"):
+        environment.write(vault / f"infra/{name}.md", f"# {name}\n\nbastion key\n")
+    environment.configure(
+        bases={"vault": "~/vault", "infra": {"knowledge": "~/vault/infra", "exclude": ["left.md"]}},
+        repos={"*": ["vault", "infra"]},
+    )
+    hits = synced(environment).search("bastion").hits
+
+    assert {"infra@kept.md", "vault@infra/left.md"} == {hit.ref for hit in hits}

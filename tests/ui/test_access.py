@@ -1,5 +1,6 @@
 """Only a browser of this machine that was given the token sees the page, and no other page in it."""
 
+import hashlib
 import os
 import re
 import socket
@@ -19,7 +20,10 @@ from hypothesis import strategies as st
 
 from browsers import served
 from daemons import until
+from kbhub.render.html import STATIC
 from kbhub.ui.app import ROUTES
+from kbhub.ui.documents import EDITORS
+from kbhub.workspace.settings import Editor
 from ollama_server import running_ollama
 
 
@@ -270,3 +274,14 @@ def test_no_request_is_an_error_of_the_server(shared, target, query, headers, bo
     answer = sent(page.port, request)
 
     assert re.match(rb"HTTP/1.1 [1-4]\d\d ", answer) or not answer, (request, answer)
+
+
+def test_each_script_is_the_one_that_was_published_and_every_editor_of_the_settings_has_an_address():
+    folder = STATIC / "vendor"
+    listed = dict(
+        re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    )
+    assert {file.name for file in folder.iterdir()} == {*listed, "README.md"}
+    assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
+
+    assert set(EDITORS) == set(Editor.__args__)
