@@ -54,34 +54,14 @@ for line in json.loads(sys.argv[1]):
 """
 
 
-def python_in(project, *arguments, package):
-    """Run Python with a further package on its path."""
-    home, line = project.parent / "home", [sys.executable, *arguments]
+def commands_in(project, *commands, package, code=COMMANDS):
+    """Run command lines, one after the other, in one process with a further package on its path."""
+    home, line = project.parent / "home", [sys.executable, "-c", code, json.dumps(commands)]
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
     done = subprocess.run(line, cwd=project.parent, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done
-
-
-def commands_in(project, *commands, package, code=COMMANDS):
-    """Run command lines, one after the other, in one process; give what it prints."""
-    return python_in(project, "-c", code, json.dumps(commands), package=package).stdout
-
-
-def test_the_example_adds_a_format_and_a_signal(project, tmp_path):
-    done = made(UV, "pip", "install", "-q", "--no-deps", "--target", tmp_path / "more", ROOT / "examples" / "extension")
-    skip_without_index(done)
-    assert done.returncode == 0, done.stderr
-    talk, back = ("search", "flux capacitor", "--json"), ("search", "roll back a release", "--explain", "--json")
-    found, ranked, _ = commands_in(project, talk, back, package=tmp_path / "more").split("code 0\n")
-
-    best = json.loads(found)["hits"][0]
-    assert (best["path"], best["kind"], best["title"]) == ("talk.vtt", "other", "Release talk")
-    assert "## Minute 5" in json.dumps(best)
-    hits = {hit["path"]: hit for hit in json.loads(ranked)["hits"]}
-    assert list(hits)[:2] == ["how.md", "plan.md"]
-    assert hits["plan.md"]["trace"]["factors"] == {"draft": 0.8}
 
 
 def named(folder, name, module="not_there"):
@@ -90,20 +70,30 @@ def named(folder, name, module="not_there"):
     information.joinpath("entry_points.txt").write_text(f"[kbhub.extensions]\n{name} = {module}:EXTENSION\n")
 
 
-def test_a_broken_extension_is_named_and_stops_nothing_and_one_of_a_repository_is_not_there(project, tmp_path):
+def test_the_example_adds_a_format_and_a_signal_and_a_broken_extension_is_named_and_stops_nothing(project, tmp_path):
+    """One that lies in a repository is none."""
+    done = made(UV, "pip", "install", "-q", "--no-deps", "--target", tmp_path / "more", ROOT / "examples" / "extension")
+    skip_without_index(done)
+    assert done.returncode == 0, done.stderr
     named(tmp_path / "more", "broken")
     named(tmp_path / "more", "half", "half")
     fields = "signals=('nowhere:SIGNAL',), commands={'search': ('nowhere:search', '', 'Finds nothing.')}"
     half = f"from kbhub.workspace.extensions import Extension\nEXTENSION = Extension({fields})\n"
     tmp_path.joinpath("more", "half.py").write_text(half)
     named(project.parent, "cloned")
+    talk, back = ("search", "flux capacitor", "--json"), ("search", "roll back a release", "--explain", "--json")
+    done = commands_in(project, talk, back, package=tmp_path / "more")
+    found, ranked, _ = done.stdout.split("code 0\n")
 
-    found = python_in(project, "-m", "kbhub", "search", "roll back", "--root", "project", package=tmp_path / "more")
-
-    assert "how.md" in found.stdout
-    assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in found.stderr
-    assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in found.stderr
-    assert "cloned" not in found.stderr
+    best = json.loads(found)["hits"][0]
+    assert (best["path"], best["kind"], best["title"]) == ("talk.vtt", "other", "Release talk")
+    assert "## Minute 5" in json.dumps(best)
+    hits = {hit["path"]: hit for hit in json.loads(ranked)["hits"]}
+    assert list(hits)[:2] == ["how.md", "plan.md"]
+    assert hits["plan.md"]["trace"]["factors"] == {"draft": 0.8}
+    assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in done.stderr
+    assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in done.stderr
+    assert "cloned" not in done.stderr
 
 
 class Greeting(ServerExtension):
@@ -170,7 +160,8 @@ anyio.run(search)
 
 def test_the_core_searches_and_serves_without_extensions(project, core):
     asked = ("search", "roll back a release"), ("team",)
-    printed, _, served = commands_in(project, *asked, package=core, code=COMMANDS + SERVE).partition("served ")
+    done = commands_in(project, *asked, package=core, code=COMMANDS + SERVE)
+    printed, _, served = done.stdout.partition("served ")
 
     assert "how.md" in printed
     assert printed.endswith("code 0\ncode 2\n")

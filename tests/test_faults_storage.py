@@ -1,5 +1,6 @@
-"""Where indexes lie, everything may go wrong: what is there is searched, what is wrong is said, and it heals."""
+"""Where indexes lie, all may go wrong: what is there is searched, what is wrong is said, and nothing is done twice."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -13,9 +14,10 @@ import faults
 import kbhub.hub
 import kbhub.index.sqlite.schema
 import kbhub.sync.freshness
-from conftest import Environment, make_repository, synced
+from conftest import Environment, make_environment, synced
 from corpus import sentences
 from kbhub.errors import IndexUnavailable
+from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.types import Query
 
 pytestmark = pytest.mark.usefixtures("always_fresh")
@@ -137,13 +139,7 @@ def public(monkeypatch):
     with tempfile.TemporaryDirectory() as name:
         real = Path(name).resolve()
         real.chmod(0o755)
-        home, project = real / "home", real / "shop"
-        project.mkdir()
-        make_repository(project)
-        home.mkdir()
-        env = {"HOME": str(home), "PATH": os.environ["PATH"]}
-        env |= {"KBHUB_CACHE_DIR": str(real / "cache"), "KBHUB_DATA_DIR": str(real / "data")}
-        yield furnish(Environment(home, project, env))
+        yield furnish(make_environment(real))
         for path, folders, files in os.walk(real):
             for one in (path, *(f"{path}/{inner}" for inner in (*folders, *files))):
                 Path(one).chmod(0o700)
@@ -222,3 +218,53 @@ def test_an_index_that_another_program_holds_is_searched_and_later_written(shop,
 
     assert "new.md" in refs(hub)
     assert problems(hub) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
+def test_a_file_that_may_not_be_read_is_no_work_for_every_search(public, children):
+    """It is named and left in peace until it can be read; then it is indexed though it has not changed."""
+    secret = public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
+    give_away(public)
+    secret.chmod(0)
+
+    answer = children.call("as_nobody", "look_again", places(public), str(secret))
+
+    assert ([0, 0, 0, 0], False, 1) == (answer["looks"], answer["written"], answer["opened"])
+    assert "secret.md" in answer["refs"]
+    assert [] == answer["problems"]
+
+
+def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
+    hub = synced(shop)
+    mine = index_of(hub)
+    monkeypatch.setattr(kbhub.index.sqlite.schema, "SCHEMA_VERSION", kbhub.index.sqlite.schema.SCHEMA_VERSION + 1)
+    other = shop.hub()
+    assert index_of(other) != mine
+    assert [report.added for report in other.sync(["project"])] != [0]
+    monkeypatch.undo()
+
+    again = shop.hub()
+
+    assert index_of(again) == mine
+    assert [(report.added, report.changed, report.notes) for report in again.sync()] == [(0, 0, ())] * 2
+
+
+def test_two_embedders_on_one_cache_leave_each_other_alone(shop, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in PACKAGED_MODEL.iterdir():
+        if file.suffix in (".json", ".safetensors"):
+            (model / file.name).symlink_to(file)
+    config = json.loads((shop.home / ".kbhub.json").read_text())
+    second = shop.write(shop.home / "second.json", json.dumps({**config, "embedder": {"model": str(model)}}))
+    none = shop.write(shop.home / "none.json", json.dumps({**config, "embedder": {"model": "none"}}))
+    made = [sum(report.vectors_made for report in shop.hub(config=one).sync()) for one in (None, second)]
+    again = [
+        (report.vectors_made, report.vectors_reused, report.added, report.notes)
+        for one in (None, second, none, None, second)
+        for report in shop.hub(config=one).sync()
+    ]
+
+    assert all(made)
+    assert set(again) == {(0, 0, 0, ())}
+    assert index_of(shop.hub()) == index_of(shop.hub(config=none)) != index_of(shop.hub(config=second))

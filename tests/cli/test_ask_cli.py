@@ -51,12 +51,3 @@ def test_json_and_markdown(kbhub):
     assert code == 0
     assert out.startswith(f"# {QUESTION}\n\n**Rolling back a release**\n\nRoll back first")
     assert "| 1 | runbooks/" in out
-
-
-def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monkeypatch):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    monkeypatch.chdir(empty)
-    code, _, err = kbhub("ask", QUESTION)
-    assert code == 1
-    assert "kbhub init" in err

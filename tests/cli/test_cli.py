@@ -1,11 +1,8 @@
 """The command line does what it says, in words, streams and exit codes that people and scripts can rely on."""
 
-import json
-import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from functools import cache, partial
@@ -16,6 +13,7 @@ import pytest
 from kbhub import __version__ as kbhub_version
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.app import app
+from kbhub.cli.commands import upkeep
 from kbhub.cli.main import PIPE_CLOSED
 from kbhub.editing.findings import CHECKS
 
@@ -38,19 +36,6 @@ def shop(environment, kbhub):
 
 def process_env(environment, **changes) -> dict[str, str]:
     return {**environment.env, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", **changes}
-
-
-def process(environment, *arguments: str, **options):
-    """Run a command as its users do: a process of its own, with pipes."""
-    options = {"cwd": environment.project, "env": process_env(environment), "timeout": 60, **options}
-    return subprocess.run([sys.executable, "-m", "kbhub", *arguments], capture_output=True, check=False, **options)
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:  # Linux says so when the last process has closed it
-        return b""
 
 
 def anonymous(text: str, environment) -> str:
@@ -146,6 +131,7 @@ def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot)
     found = kbhub("search", "crate")
     assert (found.code, found.out) == (1, "")
     assert anonymous(found.err, environment) == snapshot
+    assert "kbhub init" in kbhub("ask", "What is a crate?", code=1).err
 
 
 def test_status_is_short_until_asked_for_more(kbhub, environment, quiet):
@@ -458,45 +444,32 @@ def test_a_reader_that_goes_away_is_no_error(environment, shop):
         assert running.wait(30) == PIPE_CLOSED
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and terminals")
-def test_interrupting_leaves_a_usable_index(environment):
-    """Ctrl-C while indexing: exit code 130, one sentence, and the next run goes on from there."""
-    pty = pytest.importorskip("pty")
-    files = 3000
-    for number in range(files):
-        # Words that no other file has take long enough, so that most files are left when the bar shows the first ones.
-        words = " ".join(f"word{number}x{at}" for at in range(100))
-        environment.write(f"knowledge/{number % 50}/{number}.md", f"# Crate {number}\n\n{words}\n")
-    ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        [sys.executable, "-m", "kbhub", "admin", "index"],
-        cwd=environment.project,
-        env=process_env(environment, TERM="xterm"),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        # A shell in the background has SIGINT ignored, and its children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    os.close(theirs)
-    seen = b""
-    while not re.search(rb"[1-9]\d*/" + str(files).encode(), seen):
-        part = _read(ours)
-        assert part, f"ended before it was interrupted: {seen!r}"
-        seen += part
-    running.send_signal(signal.SIGINT)
-    while part := _read(ours):
-        seen += part
-    os.close(ours)
+def test_interrupting_leaves_a_usable_index(shop, streams, monkeypatch):
+    """Ctrl-C while indexing: a sentence, exit code 130, and the next run goes on; `test_faults.py` sends the signal."""
+    sync = upkeep.sync
 
-    assert running.wait(30) == INTERRUPTED
-    assert running.communicate()[0] == b""
-    assert b"kbhub: Interrupted. The indexes are usable" in seen
-    assert b"Traceback" not in seen
-    status = json.loads(process(environment, "status", "--json").stdout)["bases"][0]
-    assert 0 < status["documents"] < files
-    report = json.loads(process(environment, "admin", "index", "--json").stdout)["reports"][0]
-    assert (report["unchanged"], report["added"]) == (status["documents"], files - status["documents"])
+    def cut_short(*given, progress, **options):
+        def interrupt(*told):
+            if progress:
+                progress(*told)
+            raise KeyboardInterrupt
+
+        return sync(*given, progress=interrupt, **options)
+
+    monkeypatch.setattr("kbhub.cli.app.PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("kbhub.sync.sync.BATCH_FILES", 1)
+    monkeypatch.setattr(upkeep, "sync", cut_short)
+    seen = streams("admin", "index")
+    assert ("1/2" in seen, "kbhub: Interrupted. The indexes are usable" in seen, "Traceback" in seen) == (
+        True,
+        True,
+        False,
+    )
+    assert shop("status", "--json", code=0).json["bases"][0]["documents"] == 1
+    assert shop("admin", "index", "--json", code=INTERRUPTED).json["interrupted"]
+    monkeypatch.setattr(upkeep, "sync", sync)
+    report = shop("admin", "index", "--json", code=0).json["reports"][0]
+    assert (report["unchanged"], report["added"]) == (2, 0)
 
 
 def test_who_starts_the_server_by_hand_is_told_what_it_is(streams, monkeypatch):

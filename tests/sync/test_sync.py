@@ -27,6 +27,7 @@ from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.sync.comparison import is_being_indexed
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base
+from kbhub.workspace.git import FRESH_PATHS
 
 LIMITS = Limits(file_bytes=5 << 20, files=100_000)
 EMBEDDER = packaged_embedder()
@@ -413,6 +414,31 @@ def test_documents_know_their_last_commit(folder, tmp_path):
     assert later == first | {"1.md": 1_710_000_000, "late.md": None}
     assert committed(folder) == first | {"late.md": 1_720_000_000}
     assert failed == [LINUX, 0, 0]
+
+
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), FRESH_PATHS + 5])
+def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
+    folder.write(".kbhubignore", "late*\n")
+    for number in range(count):
+        folder.write(f"late {number} [x].md", "# Late\n")
+    commit(folder)
+    folder.sync()
+    assert len(committed(folder)) == 5
+    folder.write(".kbhubignore", "")
+    folder.write("new.md", "# New\n")
+    folder.sync()
+
+    late = {path: moment for path, moment in committed(folder).items() if path.startswith("late")}
+    assert late == {f"late {number} [x].md": 1_700_000_000 for number in range(count)}
+    assert committed(folder)["new.md"] is None
+
+    folder.write(".kbhubignore", "late*\n")
+    folder.sync()
+    commit(folder, when=1_710_000_000)
+    folder.write(".kbhubignore", "")
+    folder.sync()
+    assert set(committed(folder).values()) == {1_700_000_000, 1_710_000_000}
+    assert committed(folder)["new.md"] == 1_710_000_000
 
 
 def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
