@@ -166,10 +166,9 @@ def waiting(hub: Hub) -> tuple[Proposal, ...]:
 
 
 def _stored(hub: Hub) -> _Stored:
-    try:
+    with suppress(OSError, ValidationError):
         return _Stored.model_validate_json(_path(hub).read_bytes())
-    except (OSError, ValidationError):
-        return _Stored()
+    return _Stored()
 
 
 TAIL_BYTES = 8 << 20

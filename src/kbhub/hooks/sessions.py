@@ -149,24 +149,20 @@ def project_folder(hub: Hub) -> Path:
 
 
 def _recent(folder: Path, since: float) -> list[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            return [
-                folder / entry.name
-                for entry in entries
-                if entry.name.endswith(".jsonl") and entry.stat(follow_symlinks=False).st_mtime >= since
-            ]
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [
+            folder / entry.name
+            for entry in entries
+            if entry.name.endswith(".jsonl") and entry.stat(follow_symlinks=False).st_mtime >= since
+        ]
+    return []
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a session's file, each with all fields; broken ones are left out."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES)
-    except OSError:
-        return
+    data = b""
+    with suppress(OSError), path.open("rb") as file:
+        data = file.read(FILE_BYTES)
     for line in data.split(b"\n"):
         with suppress(ValueError, TypeError, AttributeError):
             value = json.loads(line)

@@ -12,6 +12,7 @@ import itertools
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -77,22 +78,19 @@ class Code:
         if found is None or isinstance(found, Lookup):
             return None
         statements = [_statement(self._tree, node) for node in found]  # type: ignore[arg-type]
-        try:
+        with suppress(RecursionError):
             return "\n".join(ast.dump(_Undocumented().visit(one)) for one in statements)
-        except RecursionError:
-            return None
+        return None
 
     @cached_property
     def _tree(self) -> ast.Module | None:
         """The syntax of Python; None if it is invalid, for another version, or too long."""
         if self._suffix not in ("py", "pyi") or len(self._text) > GRAMMAR_CHARACTERS:
             return None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # such as invalid escapes in the user's code
-                return ast.parse(self._text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as invalid escapes in the user's code
+            return ast.parse(self._text)
+        return None
 
     def _is_named(self, name: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None

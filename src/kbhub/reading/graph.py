@@ -12,12 +12,13 @@ import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kbhub.documents.walk import inside_of
 from kbhub.errors import DocumentNotFound, IndexUnavailable
@@ -51,24 +52,22 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.reading.nearness import Means
 
-Who = TypeVar("Who")
-
 _WILD = frozenset("*?[")
 
 REMEMBERED = 10_000
 """Tags whose ancestors are cached; vaults have some hundred."""
 
 
-class TagTable(Generic[Who]):
-    """The tags of a set of items, given as written."""
+class TagTable:
+    """The tags of a set of documents, given as written."""
 
-    def __init__(self, tagged: Iterable[tuple[Who, Sequence[str]]]) -> None:
-        self.having: dict[str, list[Who]] = defaultdict(list)
-        """Key of a tag → items with it or a tag below it."""
+    def __init__(self, tagged: Iterable[tuple[Node, Sequence[str]]]) -> None:
+        self.having: dict[str, list[Node]] = defaultdict(list)
+        """Key of a tag → documents with it or a tag below it."""
         self.own: Counter[str] = Counter()
-        """Key of a tag → number of items with the tag itself."""
+        """Key of a tag → number of documents with the tag itself."""
         self.size = 0
-        """Number of items with any tag."""
+        """Number of documents with any tag."""
         self._forms: dict[str, Counter[str]] = defaultdict(Counter)
         for who, tags in tagged:
             keys: set[str] = set()
@@ -99,15 +98,15 @@ class TagTable(Generic[Who]):
             return [key] if key in self.having else []
         return [tag for tag in self.having if fnmatchcase(tag, key)]
 
-    def alike(self, tags: Sequence[str]) -> dict[Who, tuple[float, list[str]]]:
-        """Return item → share of the weight of the tags (0 to 1), and the keys of shared tags, rarest first.
+    def alike(self, tags: Sequence[str]) -> dict[Node, tuple[float, list[str]]]:
+        """Return document → share of the weight of the tags (0 to 1), and the keys of shared tags, rarest first.
 
-        A tag weighs the logarithm of its rarity. The item whose tags are given is itself among the results.
+        A tag weighs the logarithm of its rarity. The document whose tags are given is itself among the results.
         """
         own_keys = [key for key in keys_of(tags) if key in self.having]
         weights = {key: math.log((self.size + 1) / len(self.having[key])) for key in own_keys}
         whole = sum(weights.values())
-        shared: dict[Who, list[str]] = defaultdict(list)
+        shared: dict[Node, list[str]] = defaultdict(list)
         for key in sorted(own_keys, key=lambda key: (-weights[key], key)):
             for who in self.having[key]:
                 shared[who].append(key)
@@ -218,11 +217,11 @@ class Graph(Value):
         return self._docids[self.document(node).docid]
 
     @cached_property
-    def tags(self) -> TagTable[Node]:
+    def tags(self) -> TagTable:
         """The tags of all documents."""
         return self.tags_in(self.bases)
 
-    def tags_in(self, bases: Iterable[str]) -> TagTable[Node]:
+    def tags_in(self, bases: Iterable[str]) -> TagTable:
         """Return the tags of the documents of some bases, by id."""
         return TagTable(
             ((name, path), row.tags) for name in bases for path, row in self.bases[name].documents.items() if row.tags
@@ -360,10 +359,9 @@ def _led_out(
 
 
 def _real_path(folder: str) -> str:
-    try:
+    with suppress(OSError, ValueError):  # not a possible file name
         return os.path.realpath(folder).replace(os.sep, "/")
-    except (OSError, ValueError):  # not a possible file name
-        return folder
+    return folder
 
 
 def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iterator[str]:
@@ -513,11 +511,9 @@ def _of_site(site: SiteSettings, home: Base, link: WrittenLink) -> tuple[Status,
 
 def exists_below(root: Path, place: str) -> bool:
     """Return whether there is a file or folder, links resolved, in a folder."""
-    try:
-        real = Path(place).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):  # missing, not a possible file name, or a symlink loop
-        return False
-    return real.is_relative_to(os.path.realpath(root))
+    with suppress(OSError, ValueError, RuntimeError):  # missing, not a possible file name, or a symlink loop
+        return Path(place).resolve(strict=True).is_relative_to(os.path.realpath(root))
+    return False
 
 
 def found_document(hub: Hub, graph: Graph, ref: str) -> Node:

@@ -234,19 +234,9 @@ PAGE = ".html"
 """Ends the address of a page that a site makes of a document."""
 
 SITE_SETTINGS = (
-    "_config.yml",
-    "astro.config.mjs",
-    "astro.config.ts",
-    "book.toml",
-    "docusaurus.config.js",
-    "docusaurus.config.ts",
-    "hugo.toml",
-    "hugo.yaml",
-    "mkdocs.yml",
-    "zensical.toml",
-    ".vitepress/config.js",
-    ".vitepress/config.mts",
-    ".vitepress/config.ts",
+    *("_config.yml", "astro.config.mjs", "astro.config.ts", "book.toml", "docusaurus.config.js"),
+    *("docusaurus.config.ts", "hugo.toml", "hugo.yaml", "mkdocs.yml", "zensical.toml"),
+    *(".vitepress/config.js", ".vitepress/config.mts", ".vitepress/config.ts"),
 )
 """Files with the settings of a documentation site."""
 

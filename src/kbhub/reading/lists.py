@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -230,7 +230,6 @@ def date_of(row: DocumentRow) -> str | None:
     """Return a document's own date, else that of its last commit, else of its mtime."""
     stored = row.committed if row.dated is None else row.dated
     moment = abs(row.mtime_ns) / 1e9 if stored is None else stored
-    try:
+    with suppress(OverflowError, ValueError, OSError):  # mtimes can be of any year
         return datetime.fromtimestamp(moment, UTC).date().isoformat()
-    except (OverflowError, ValueError, OSError):  # mtimes can be of any year
-        return None
+    return None

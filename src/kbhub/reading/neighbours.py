@@ -259,7 +259,7 @@ def tags(
     return result.model_copy(update={"skipped": skipped})
 
 
-def _all_tags(table: TagTable[Node], most: int | None) -> Tags:
+def _all_tags(table: TagTable, most: int | None) -> Tags:
     keys = table.tree()
     # The most frequent at any level; a tag is at least as frequent as those below it, so parents are included.
     frequent = set(sorted(keys, key=lambda key: (-len(table.having[key]), key.count("/"), key))[:most])
@@ -271,7 +271,7 @@ def _all_tags(table: TagTable[Node], most: int | None) -> Tags:
     return Tags(tags=tuple(counted), tagged=table.size, total=len(keys))
 
 
-def _documents(graph: Graph, table: TagTable[Node], names: Sequence[str], hops: int, most: int | None) -> Tags:
+def _documents(graph: Graph, table: TagTable, names: Sequence[str], hops: int, most: int | None) -> Tags:
     keys = {name: table.matching(name) for name in names}
     tagged = _in_order(graph, {node for tag_keys in keys.values() for key in tag_keys for node in table.having[key]})
     steps: dict[Node, Hop] = {}
@@ -306,7 +306,7 @@ def _in_order(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
     return sorted(nodes, key=lambda node: (order[node[0]], node[1]))
 
 
-def _like(table: TagTable[Node], name: str) -> tuple[str, ...]:
+def _like(table: TagTable, name: str) -> tuple[str, ...]:
     """Return tags similar to an unknown one."""
     key = key_of(name)
     inner = [tag for tag in table.tree() if tag.endswith(f"/{key}")]

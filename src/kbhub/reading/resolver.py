@@ -116,7 +116,8 @@ class Resolver:
         self.bases = hub.select()
         self._hub = hub
         self._names: dict[str, dict[str, list[ResolvedDocument]]] = {}
-        self._opened: list[tuple[Base, Index]] = []
+        self._opened: dict[str, Index] = {}
+        """Base → its index."""
         self._unreadable: dict[str, str] = {}
         """Base → why its index could not be read."""
 
@@ -131,11 +132,11 @@ class Resolver:
                 except IndexUnavailable as error:
                     self._unreadable[base.id] = str(error)
                     continue
-                self._opened.append((base, index))
+                self._opened[base.id] = index
             try:
                 yield
             finally:
-                self._opened, self._names, self._unreadable = [], {}, {}
+                self._opened, self._names, self._unreadable = {}, {}, {}
 
     def find(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
@@ -187,7 +188,7 @@ class Resolver:
         """Return the short docid of a document."""
         docid = references.document_id(place.base, place.path)
         try:
-            return references.short_docid(docid, [index for _, index in self._opened])
+            return references.short_docid(docid, [*self._opened.values()])
         except IndexUnavailable:  # damaged, so it cannot name other documents either
             return references.short_docid(docid, ())
 
@@ -200,7 +201,7 @@ class Resolver:
     def open(self, place: ResolvedDocument, ref: str) -> Opened:
         """Open a document, as it is now; raise `PathNotContained` or, with its ref, `DocumentNotFound` if it cannot."""
         try:
-            return open_document(self._hub, place.base, place.path, self._index(place.base))
+            return open_document(self._hub, place.base, place.path, self._opened.get(place.base.id))
         except OSError as error:
             raise DocumentNotFound(ref, f"its file cannot be read ({error.strerror})") from error
 
@@ -328,9 +329,10 @@ class Resolver:
 
     def _by_docid(self, digits: str) -> list[ResolvedDocument]:
         places = []
-        for base, index in self._opened:
+        for base in self.bases:
             with suppress(IndexUnavailable):
-                places += [ResolvedDocument(base, row.path) for row in index.documents_by_docid(digits)]
+                rows = index.documents_by_docid(digits) if (index := self._opened.get(base.id)) else ()
+                places += [ResolvedDocument(base, row.path) for row in rows]
         return places
 
     def _match(self, base: Base, pattern: str) -> list[ResolvedDocument]:
@@ -344,18 +346,15 @@ class Resolver:
 
     def _paths(self, base: Base) -> list[str]:
         with suppress(IndexUnavailable):
-            return index.paths() if (index := self._index(base)) else []
+            return index.paths() if (index := self._opened.get(base.id)) else []
         return []
-
-    def _index(self, base: Base) -> Index | None:
-        return next((index for opened, index in self._opened if opened is base), None)
 
     def _names_of(self, base: Base) -> dict[str, list[ResolvedDocument]]:
         if base.id not in self._names:
             names: dict[str, list[ResolvedDocument]] = {}
             self._names[base.id] = names
             with suppress(IndexUnavailable):
-                for path, name in list(document_names(index)) if (index := self._index(base)) else ():
+                for path, name in list(document_names(index)) if (index := self._opened.get(base.id)) else ():
                     places = names.setdefault(folded(name), [])
                     if not places or places[-1].path != path:
                         places.append(ResolvedDocument(base, path))

@@ -341,13 +341,12 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _moment(value: Any) -> float | None:
-    try:
+    with suppress(TypeError, ValueError, OverflowError, OSError):
         moment = datetime.fromisoformat(value)
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         datetime.fromtimestamp(seconds, UTC)  # the last days of the calendar may not exist in UTC
         return seconds
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None
+    return None
 
 
 def uses_of(hub: Hub) -> UseCounts:

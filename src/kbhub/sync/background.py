@@ -54,24 +54,23 @@ def embed_ahead(
     for base in bases:
         index = hub.index(base)
         vectors = TransformerVectors(index.path, embedder.fingerprint)
-        try:
-            with filelock.FileLock(f"{vectors.path}.lock", timeout=0, mode=0o600):
-                with index.snapshot():
-                    texts = index.text_keys()
-                known = vectors.keys()
-                vectors.drop(known.difference(texts.values()))
-                chunks = list({key: chunk for chunk, key in texts.items() if key not in known}.items())
-                total = len(set(texts.values()))
-                for start in range(0, len(chunks), BATCH):
-                    if not go_on():
-                        return False
-                    batch = dict(chunks[start : start + BATCH])
-                    if not vectors.put(_vectors(index, batch, embedder)):
-                        break  # the folder is full or read-only: no use trying on
-                    if progress:
-                        progress(base.id, total - len(chunks) + start + len(batch), total)
-        except (filelock.Timeout, IndexUnavailable, OSError):
-            continue  # another process does it; there is no index yet; the folder cannot be written
+        lock = filelock.FileLock(f"{vectors.path}.lock", timeout=0, mode=0o600)
+        # Another process does it; there is no index yet; the folder cannot be written.
+        with suppress(filelock.Timeout, IndexUnavailable, OSError), lock:
+            with index.snapshot():
+                texts = index.text_keys()
+            known = vectors.keys()
+            vectors.drop(known.difference(texts.values()))
+            chunks = list({key: chunk for chunk, key in texts.items() if key not in known}.items())
+            total = len(set(texts.values()))
+            for start in range(0, len(chunks), BATCH):
+                if not go_on():
+                    return False
+                batch = dict(chunks[start : start + BATCH])
+                if not vectors.put(_vectors(index, batch, embedder)):
+                    break  # the folder is full or read-only: no use trying on
+                if progress:
+                    progress(base.id, total - len(chunks) + start + len(batch), total)
     return True
 
 

@@ -441,10 +441,9 @@ class DeletedTexts:
 
     @cached_property
     def _names(self) -> set[str]:
-        try:
+        with suppress(OSError):
             return {name for name in os.listdir(self.folder) if name.endswith(SUFFIX)} if self.folder else set()  # noqa: PTH208
-        except OSError:
-            return set()
+        return set()
 
     def _header(self, name: str) -> dict[str, Any]:
         """Return the first line of a kept file; empty if it cannot be read."""

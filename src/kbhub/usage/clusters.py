@@ -23,41 +23,23 @@ TIE_DIGITS = 5
 """Digits to which centrality is compared; float32 sums are no more precise."""
 
 
-@struct(frozen=False)
+@struct
 class Cluster:
     """Queries that ask the same."""
 
-    members: tuple[Distinct, ...]
-    """Most frequent first."""
     center: Distinct
     vector: NDArray[np.float32]
     """Of the center, shape (dimensions,)."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Keys of the members."""
-        return tuple(query.key for query in self.members)
-
-    @property
-    def count(self) -> int:
-        """How often they were asked."""
-        return sum(query.count for query in self.members)
-
-    @property
-    def last(self) -> float:
-        """When one of them was last asked, seconds since the epoch."""
-        return max(query.last for query in self.members)
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        """Clients that asked them."""
-        return tuple(sorted({client for query in self.members for client in query.clients}))
-
-    @property
-    def unanswered(self) -> bool:
-        """Whether more than half of the judged answers had the verdict `none`."""
-        judged = sum(query.strong + query.weak + query.none for query in self.members)
-        return 2 * sum(query.none for query in self.members) > judged
+    keys: tuple[str, ...]
+    """Of all queries, the most frequent first."""
+    count: int
+    """How often they were asked."""
+    last: float
+    """When one of them was last asked, seconds since the epoch."""
+    clients: tuple[str, ...]
+    """Who asked them."""
+    unanswered: bool
+    """Whether more than half of the judged answers had the verdict `none`."""
 
     def nearest(self, vectors: NDArray[np.float32]) -> int | None:
         """Return the index of the nearest vector that asks the same, or None."""
@@ -87,10 +69,13 @@ def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: i
         numbers = np.flatnonzero(leaders == leader)
         members, inside = tuple(queries[number] for number in numbers), vectors[numbers]
         counts = [query.count for query in members]
-        if sum(counts) < least:
+        if (count := sum(counts)) < least:
             continue
         # The one with the greatest mean similarity to all; on a tie, the most frequent.
-        nearness = np.round(inside @ (np.asarray(counts, np.float32) @ inside) / sum(counts), TIE_DIGITS)
+        nearness = np.round(inside @ (np.asarray(counts, np.float32) @ inside) / count, TIE_DIGITS)
         center = numbers[np.argmax(nearness)]
-        groups.append(Cluster(members, queries[center], vectors[center]))
+        keys, last = tuple(query.key for query in members), max(query.last for query in members)
+        clients = tuple(sorted({client for query in members for client in query.clients}))
+        unanswered = sum(query.none for query in members) > sum(query.strong + query.weak for query in members)
+        groups.append(Cluster(queries[center], vectors[center], keys, count, last, clients, unanswered))
     return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.center.key))

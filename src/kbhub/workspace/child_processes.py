@@ -138,12 +138,9 @@ def can_fork() -> bool:
     A copy has only the thread that forks, and whatever another one has locked stays locked. Elsewhere, system libraries
     do not survive a fork, or there is none.
     """
-    if sys.platform != "linux":
-        return False
-    try:
-        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - includes threads of libraries
-    except OSError:
-        return False
+    with suppress(OSError):
+        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - also of libraries
+    return False
 
 
 def _run(task: Callable[[BinaryIO], None], output: int) -> None:

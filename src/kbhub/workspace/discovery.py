@@ -12,6 +12,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -479,11 +480,9 @@ def _memory_base(id_: str, folder: Path) -> Base:
 def _visible(folder: Path) -> list[os.DirEntry[str]]:
     """Visible entries of a folder; none if it does not exist."""
     probe(folder, entries=True)
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if entry.name[0] != "."]
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry for entry in entries if entry.name[0] != "."]
+    return []
 
 
 def completions_folder(data: Path) -> Path:

@@ -161,10 +161,9 @@ def expand(text: str, home: Path, folder: Path) -> Path:
 
 def working_directory() -> Path | None:
     """Return the working directory, or None if it was deleted or is not accessible any more."""
-    try:
+    with suppress(OSError):
         return Path.cwd()
-    except OSError:
-        return None
+    return None
 
 
 ANSWERS, PACKAGES, SESSIONS = "answers", "packages", "sessions"

@@ -301,7 +301,7 @@ def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
     if git_root(Path(os.path.realpath(folder)), None) is None or (git := installed()) is None:
         return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(  # noqa: S603 - git itself, with fixed options
             [git, "--no-pager", *SAFE, *arguments],
             cwd=folder,
@@ -311,8 +311,7 @@ def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
             timeout=LOG_SECONDS,
             check=True,
         ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
+    return None
 
 
 _MAX_CONFIG_BYTES = 1 << 20
@@ -483,13 +482,10 @@ def _is_new(common: Path) -> bool:
     probe(common / "refs" / "heads", entries=True)
     if not os.path.lexists(common / "HEAD"):
         return True  # not a valid repository
-    try:
-        if not read_regular(common / "HEAD", MAX_ADDRESS_CHARACTERS).startswith(b"ref:"):
-            return False
-        with os.scandir(common / "refs" / "heads") as branches:
+    with suppress(OSError), os.scandir(common / "refs" / "heads") as branches:
+        if read_regular(common / "HEAD", MAX_ADDRESS_CHARACTERS).startswith(b"ref:"):
             return next(branches, None) is None and not any((common / name).exists() for name in _OTHER_REFS)
-    except OSError:
-        return False
+    return False
 
 
 _OTHER_REFS = ("packed-refs", "reftable")

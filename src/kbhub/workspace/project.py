@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
@@ -218,10 +218,9 @@ def owned_by_user(path: Path) -> bool:
     """Return whether the current user owns a file, and the link if it is one; always true on Windows."""
     if not hasattr(os, "getuid"):
         return True
-    try:
+    with suppress(OSError):
         return path.lstat().st_uid == os.getuid() == path.stat().st_uid
-    except OSError:
-        return False
+    return False
 
 
 def find_project(workspace: Workspace, trust: TrustStore, home: Path, *, config: Path | None) -> Project:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html as entities
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
@@ -295,11 +296,9 @@ def _parser() -> MarkdownIt:
 def _highlighted(code: str, language: str, _attributes: str) -> str:
     if not language or len(code) > HIGHLIGHTED_CHARACTERS:
         return ""
-    try:
-        lexer = get_lexer_by_name(language)
-    except ClassNotFound:
-        return ""
-    return str(highlight(code, lexer, HtmlFormatter(nowrap=True, classprefix=CODE_CLASS)))
+    with suppress(ClassNotFound):
+        return str(highlight(code, get_lexer_by_name(language), HtmlFormatter(nowrap=True, classprefix=CODE_CLASS)))
+    return ""
 
 
 def _wiki_link(state: StateInline, silent: bool) -> bool:
