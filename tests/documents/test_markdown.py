@@ -399,6 +399,7 @@ UNSEEN = [
     ('<Tabs\n  groupId="os"\n>', "\n\n"),
     ("<Grid\n  rows={[\n{ a: [{ b: [{ c: {} }] }] }]}\n/>\n\n  /> \n<Community>\nAsk.", "\n\n\n\n\n\n\nAsk."),
     ("#### <!-- md:option a -->\n\n`a`\n\n:   What it is.\n\nA : b", "\n\n`a`\n\nWhat it is.\n\nA : b"),
+    ('<div class="a">\n\nA <div>\n```\n<div>\n```\n</div>', "\n\nA <div>\n```\n<div>\n```\n"),
     ("Before <Icon name={{ a: 1 }} /> after", "Before  after"),
     ("# Roll back {#undo}", "# Roll back"),
     ("# Roll back {/*undo*/}\n{/* not\nthis */}", "# Roll back\n\n"),

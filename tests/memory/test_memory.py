@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from conftest import make_repository
-from kbhub.errors import MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
+from kbhub.errors import DocumentNotFound, MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite.schema import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
@@ -490,8 +490,9 @@ def test_a_subject_is_found_by_the_end_of_its_path_if_only_one_fits(environment,
         environment.write(f"knowledge/{path}", "# Run\n\n## Back\n\nB\n")
     hub.sync()
 
-    assert remember(hub, VPN, about=["run.md#Back"]).memory.about == ("docs/run.md#Back",)
-    with pytest.raises(UsageError, match=r"No 'twin.md' found"):
+    for name in ("run.md#Back", "https://x.org/docs/run/#Back"):
+        assert remember(hub, VPN, about=[name]).memory.about == ("docs/run.md#Back",)
+    with pytest.raises(DocumentNotFound, match=r"'twin.md' is ambiguous"):
         remember(hub, VPN, about=["twin.md"])
 
 

@@ -406,6 +406,10 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     assert merged.tags == ("deploy",)
     tab.go("/memories")
     expect(page.locator(".memory").filter(visible=True)).to_have_count(1)
+    page.get_by_text("Superseded", exact=True).click()
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    expect(page.get_by_role("button", name="Merge into one")).to_be_disabled()
     page.locator(".memory h2 a").first.click()
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".memory").filter(visible=True)).to_have_count(2)

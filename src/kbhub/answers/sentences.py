@@ -29,7 +29,7 @@ _END = re.compile(
     r"""(?:(?<=\s)[.!?]|[.!?]+["'”’)\]*_]*)(?=\s+["'“‘(\[`*_]*[^\s"'“‘(\[`*_]|\s*$)|[。！？]+[」』”’)]*"""
 )
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
-_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
+CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 _QUOTE = re.compile(r"(?: {0,3}>(?:\s|$))+")
 """Marker of a line of a block quote; sentences continue across it."""
 
@@ -76,7 +76,7 @@ def units(
     lines = text.split("\n")
     parts: list[Unit] = []
     if in_code:
-        end = next((at for at, line in enumerate(lines) if _FENCE.match(line)), len(lines))
+        end = next((at for at, line in enumerate(lines) if CLOSING_FENCE.match(line)), len(lines))
         code = "\n".join(lines[:end])
         parts = [Unit(f"{CODE_FENCE}\n{code}\n{CODE_FENCE}", first_line, "block", -1)] if code.strip() else []
         lines[: end + 1] = [""] * len(lines[: end + 1])

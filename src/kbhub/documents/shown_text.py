@@ -231,8 +231,10 @@ _RST = (
 )
 """Targets of links, directives that list or fetch something, those before code, and lines above and below titles."""
 
-_EMPTY_OR_LISTED = re.compile(r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}")
-"""A heading of which only markup was there, and what begins the text of a definition list."""
+_EMPTY_OR_LISTED = re.compile(
+    r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}|^[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
+)
+"""A heading of which only markup was there, what begins the text of a definition list, and lines of only a tag."""
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)

@@ -28,6 +28,7 @@ from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.models.embedding import Embedder
 from kbhub.reading.reports import ReadResult
+from kbhub.reading.resolver import Resolver
 from kbhub.search.conversations import closest, statements
 from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
@@ -267,7 +268,7 @@ def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
     hashes = {}
     for subject in names:
         text = subject_text(hub, subject)
-        if text is None and (subject := _by_ending(hub, subject)):
+        if text is None and (subject := _as_read(hub, subject)):
             text = subject_text(hub, subject)
         if text is None:
             raise UsageError(
@@ -364,16 +365,14 @@ def _document(hub: Hub, target: str, heading: str) -> str | None:
     return None
 
 
-def _by_ending(hub: Hub, subject: str) -> str:
-    """Return a subject with the whole path of the one document of the project whose path ends like its own, or it."""
-    path, mark, heading = subject.partition("#")
-    project = hub.discovery().project
-    if project and path:
-        with suppress(IndexUnavailable), hub.index(project).snapshot() as index:
-            ends = [one for one in index.paths() if one.endswith(f"/{path}")]
-            if len(ends) == 1:
-                return f"{ends[0]}{mark}{heading}"
-    return subject
+def _as_read(hub: Hub, subject: str) -> str:
+    """Return a subject with the path of the document that `read` finds by its name, or it."""
+    name, mark, heading = subject.partition("#")
+    resolver = Resolver(hub)
+    with resolver.opened():
+        meaning, place = resolver.find(name) or (None, None)
+        found = meaning and place and meaning.target == name and place.base.kind == "document"
+        return f"{resolver.ref(place)}{mark}{heading}" if found and place else subject
 
 
 def section_text(path: str, data: bytes, heading: str) -> str | None:

@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from kbhub.answers.answer import Answer, Passage, Source
 from kbhub.answers.question import answer_without_client, prepare
+from kbhub.answers.sentences import CLOSING_FENCE, CODE_FENCE
 from kbhub.documents.shown_text import fenced
 from kbhub.errors import KbhubError, QueryLogUnavailable, UsageError
 from kbhub.index.catalogue import tag_counts, tags_of, values_of
@@ -296,7 +297,8 @@ def answer_part(answer: Answer) -> str:
 def _passage_html(passage: Passage) -> Markup:
     text = passage.readable
     if passage.in_code:
-        text = f"```\n{text}"
+        fence = next(filter(CLOSING_FENCE.match, text.split("\n")), CODE_FENCE)
+        text = f"{fence}\n{text}"
     elif not has_markdown(passage.ref):
         text = fenced(text)
     return answer_html(text)

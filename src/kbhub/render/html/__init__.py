@@ -43,7 +43,7 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
 _MARKS = re.compile(
-    r"^[ \t>]*(?:#{1,6}[ \t].*|```.*|-{3,}[ \t]*|\|[ \t|:-]+)$|^[ \t]*(?:>[ \t>]*)?(?:[-*+][ \t]+)?"
+    r"^[ \t>]*(?:#{1,6}[ \t].*|```.*|-{3,}[ \t]*|\|[ \t|:-]+)$|^[ \t]*(?:>[ \t>]*)?(?:[-*+][ \t]+(?:\[[ xX]\][ \t]+)?)?"
     r"|(?P<mark>\*\*|__(?=[\[\]\w])|(?<=[\w\])])__|`|(?<![\w:]):[a-z]+(?:[:-][a-z]+)*:(?=`))"
     r"|[ \t]*\|[ \t]*|!?\[(?P<text>[^\[\]\n]*)\](?:\([^()\s]*\)|\[[\w -]*\])",
     re.MULTILINE,
@@ -90,7 +90,7 @@ def _with_marks(text: str, terms: tuple[Term, ...]) -> Markup:
 
 def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
-    plain = _MARKS.sub(lambda match: match["text"] or ("" if match["mark"] else " "), text)
+    plain = _MARKS.sub(lambda match: (match["text"] or "").replace("`", "") or ("" if match["mark"] else " "), text)
     return _marked(
         excerpt(" ".join(entities.unescape(plain.strip() or text).split()), terms_of(tuple(terms)), PASSAGE)[0], terms
     )

@@ -169,10 +169,12 @@ document.addEventListener("click", async (event) => {
 });
 
 // Without this script the server says that something has to be selected.
-const chosen = (form) => form.querySelectorAll("input[name=id]:checked").length;
+const chosen = (form, which = "") => form.querySelectorAll(`input[name=id]:checked${which}`).length;
 function allow() {
   for (const button of document.querySelectorAll("[data-least]")) {
-    button.disabled = chosen(button.form) < Number(button.dataset.least);
+    const replaced = "current" in button.dataset && chosen(button.form, "[data-replaced]");
+    button.disabled = replaced || chosen(button.form) < Number(button.dataset.least);
+    button.title = replaced ? "A superseded memory cannot be merged." : "";
   }
 }
 document.addEventListener("change", allow);
