@@ -106,10 +106,12 @@ def test_words_are_joined_and_options_reach_the_query(shop, environment):
     assert "keyword #1" in shop("search", "crate", "--explain").out
 
 
-def test_the_config_sets_limit_and_mode_and_json_is_one_document(shop, environment):
-    environment.configure(search={"limit": 1, "mode": "keyword"})
-    found = shop("search", "crate rollback", "--json").json
-    assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
+def test_the_config_sets_limit_and_mode_and_json_is_one_document(shop, environment, monkeypatch):
+    for limit in ({"limit": 1}, {}):
+        environment.configure(search={**limit, "mode": "keyword"})
+        found = shop("search", "crate rollback", "--json").json
+        assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
+        monkeypatch.setenv("KBHUB_SEARCH__LIMIT", "1")
 
     for command in (["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]):
         assert isinstance(shop(*command, "--json", code=0).json, dict)

@@ -191,6 +191,9 @@ def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environme
 
     assert (result.verdict, result.hits[0].ref) == (verdict, "minutes.md")
     assert refs(result)[1:] in ([], ["bread.md"] if query == "kebab-case" else [])
+    for number in range(4):
+        environment.write(f"knowledge/{number}.md", f"# Meeting {number}\n\n{about}{named} {about}\n")
+    assert search(environment, "Transloco").verdict == "weak"
 
 
 @pytest.mark.parametrize("query", ["the quokka", "tag:marsupial"])

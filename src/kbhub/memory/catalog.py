@@ -84,7 +84,7 @@ def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
         raise UsageError(
             f"Several shared bases accept memories here ({names}). Leave `memories` set for only one of them."
         )
-    if active and (scope == "team" or active[0].folder.is_dir()):
+    if active:
         return active[0]
     with locked(hub.data, "folders"):
         return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
