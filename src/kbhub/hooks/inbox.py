@@ -218,7 +218,7 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
         known = remembered | {wording(one.text) for one in proposals}
         made = []
         for one in (one for one in found if wording(one.text) not in known and _digest(one) not in dropped):
-            said, agent = _SAID[one.why], _AGENTS.get(event.client, event.client)
+            said, agent = "asked for" if one.why == "asked" else one.why, _AGENTS.get(event.client, event.client)
             line = f", line {one.line}" if one.line else ""
             digest = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()
             made.append(
@@ -263,9 +263,6 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
             proposals.remove(one)
         left = len(proposals)
     return Settled(accepted=tuple(accepted), dismissed=tuple(dismissed), left=left)
-
-
-_SAID: dict[Why, str] = {"asked": "asked for", "decided": "decided", "corrected": "corrected"}
 
 
 def _path(hub: Hub) -> Path:

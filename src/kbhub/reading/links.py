@@ -356,7 +356,7 @@ class Nearest:
     def __init__(self, names: Iterable[str]) -> None:
         self._having: dict[str, list[str]] = defaultdict(list)
         for name in dict.fromkeys(names):
-            for part in _parts(name):
+            for part in parts_of(f" {name[:LETTERS]} "):
                 self._having[part].append(name)
         self._found = cache(self._compared)
 
@@ -368,7 +368,8 @@ class Nearest:
         return self._found(name[:LETTERS], likeness)
 
     def _compared(self, name: str, likeness: float) -> str:
-        parts = sorted((part for part in _parts(name) if part in self._having), key=lambda p: len(self._having[p]))
+        known = parts_of(f" {name[:LETTERS]} ").intersection(self._having)
+        parts = sorted(known, key=lambda part: len(self._having[part]))
         shared = Counter(other for part in parts[:RAREST] for other in self._having[part][:SHARED_BY])
         numbers = _DIGITS.findall(name)
         compare = difflib.SequenceMatcher(b=name, autojunk=False)
@@ -382,6 +383,6 @@ class Nearest:
         return closest
 
 
-def _parts(name: str) -> set[str]:
-    padded = f" {name[:LETTERS]} "
-    return {padded[at : at + PART] for at in range(len(padded) - PART + 1)}
+def parts_of(text: str) -> set[str]:
+    """Return the parts of a text, by which those like it are found."""
+    return {text[at : at + PART] for at in range(len(text) - PART + 1)}

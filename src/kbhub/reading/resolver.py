@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.index import references
 from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
-from kbhub.reading.links import PAGE, address_of, folded, page_of
+from kbhub.reading.links import PAGE, address_of, folded, page_of, parts_of
 from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, has_document, open_document
 from kbhub.types import Base
@@ -35,9 +35,6 @@ NEAR_ENOUGH = 0.6
 
 NEAR_AMONG = 200
 """Refs compared letter by letter, at 0.1 ms each: those that share the most parts with the target."""
-
-PART = 3
-"""Letters per part."""
 
 PARTS_FROM = 200
 """Letters of the target that are considered."""
@@ -97,7 +94,7 @@ def _similar(target: str, names: Iterable[str]) -> list[str]:
 
 
 def _likely(target: str, names: Iterable[str]) -> list[str]:
-    parts = {target[at : at + PART] for at in range(len(target) - PART + 1)}
+    parts = parts_of(target)
     return heapq.nlargest(NEAR_AMONG, names, key=lambda name: (sum(part in name for part in parts), -len(name)))
 
 

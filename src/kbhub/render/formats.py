@@ -133,5 +133,10 @@ def _text(value: Cell, separator: str) -> str:
     return str(value)
 
 
-_WRITERS: dict[Format, Callable[[Listing], str]]
-_WRITERS = {"json": _json, "csv": _csv, "md": _markdown, "xml": _xml, "files": _files}
+_WRITERS: dict[Format, Callable[[Listing], str]] = {
+    "json": _json,
+    "csv": _csv,
+    "md": _markdown,
+    "xml": _xml,
+    "files": _files,
+}

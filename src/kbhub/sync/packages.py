@@ -306,12 +306,6 @@ def _signature(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> s
     return f"{start} {node.name}({ast.unparse(node.args)}){result}"
 
 
-def place_of(data: Path, project: Path, package: Package) -> Path:
-    """Return the folder of a package's documentation in kbhub's data directory."""
-    key = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return data / PACKAGES / f"{key}-{re.sub(r'[^A-Za-z0-9._-]', '-', package.name)}"
-
-
 def copy_documentation(
     data: Path, project: Path, asked: str, env: Mapping[str, str], home: Path
 ) -> tuple[Path, Installed, Pin | None, int]:
@@ -331,7 +325,8 @@ def copy_documentation(
         raise UsageError(f"{asked} cannot be read: {error}.") from error
     if not texts:
         raise UsageError(f"{package.name} {one.version} has no documentation in {one.folder}.")
-    folder = place_of(data, project, package)
+    key = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    folder = data / PACKAGES / f"{key}-{re.sub(r'[^A-Za-z0-9._-]', '-', package.name)}"
     with alone(data):
         version = folder / re.sub(r"[^A-Za-z0-9._+-]", "-", f"{package.name}-{one.version}".strip("-@"))
         new = folder / f".{version.name}"

@@ -22,7 +22,7 @@ from kbhub.hub import Hub
 from kbhub.types import Base, Discovery
 from kbhub.values import struct
 from kbhub.workspace.config import LoadedConfig
-from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
+from kbhub.workspace.formats import IGNORE_NAMES, LOG_SUFFIX, RECORD_SUFFIX, SKIPPED_FOLDERS, TAKEN_SUFFIXES
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +192,8 @@ def _matters(path: str, root: str, base: Base) -> bool:
     if any((part.startswith(".") and part not in IGNORE_NAMES) or part in SKIPPED_FOLDERS for part in parts if part):
         return False
     suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - likewise
-    relevant = bool(base.include) or not suffix or may_be_taken(base, suffix) or parts[-1] in IGNORE_NAMES
+    taken = ("", LOG_SUFFIX, RECORD_SUFFIX) if base.kind == "session" else ("", *TAKEN_SUFFIXES)
+    relevant = bool(base.include) or suffix in taken or parts[-1] in IGNORE_NAMES
     return relevant or os.path.isdir(path)  # noqa: PTH112 - a folder may be called `v1.0`
 
 

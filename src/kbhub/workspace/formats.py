@@ -187,11 +187,6 @@ def markdown_paths(path: str) -> tuple[str, ...]:
     return (path, *(path + suffix for suffix in MARKDOWN_SUFFIXES))
 
 
-def may_be_taken(base: Base, suffix: str) -> bool:
-    """Return whether a base takes files with an ending, in lower case, unasked."""
-    return suffix in ((LOG_SUFFIX, RECORD_SUFFIX) if base.kind == "session" else TAKEN_SUFFIXES)
-
-
 def is_session(name: str) -> bool:
     """Return whether a file name, in lower case, is that of a session log."""
     return name.endswith(LOG_SUFFIX) or (name.startswith(RECORD_PREFIX) and name.endswith(RECORD_SUFFIX))

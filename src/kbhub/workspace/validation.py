@@ -46,13 +46,8 @@ Bases = Annotated[
 Repos = dict[str, RepoValue]
 
 NAMES: dict[str, Any] = {
-    "Bases": Bases,
-    "Field": Field,
-    "Mode": Mode,
-    "PathText": PathText,
-    "Repos": Repos,
-    "ToolSet": ToolSet,
-}
+    "Bases": Bases, "Field": Field, "Mode": Mode, "PathText": PathText, "Repos": Repos, "ToolSet": ToolSet,
+}  # fmt: skip
 """Names in annotations that are only imported for type checking."""
 
 
