@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -247,7 +247,8 @@ def considered(hub: Hub, event: events.Event, session: SessionLog, *, own_only: 
     if event.name == "subagent-start":
         return _fitted(_start(hub, event, frozenset(), own_only), BUDGETS[event.name])
     room = min(BUDGETS[event.name], SESSION_TOKENS - session.tokens)
-    delivery = _fitted(_PARTS[event.name](hub, event, known, own_only), room)
+    parts = {"session-start": _start, "prompt": _prompt, "tool": _about}[event.name]
+    delivery = _fitted(parts(hub, event, known, own_only), room)
     if event.name == "tool" or not session.kept:
         return delivery
     kept = _fitted([_Part(KEPT), *map(_Part, session.kept)], KEPT_TOKENS)
@@ -394,13 +395,6 @@ def _memory_part(memory: MemoryFile, name: str, about: str = "", *, limit: int =
     more = ", which says more" if rest else ""
     mark = f", {REJECTED}" if memory.facts.rejected else ""
     return _Part(f'- read(refs="{name}"){subject}{mark}{more}:\n  {said}', name)
-
-
-_PARTS: dict[events.EventName, Callable[[Hub, events.Event, frozenset[str], bool], list[_Part]]] = {
-    "session-start": _start,
-    "prompt": _prompt,
-    "tool": _about,
-}
 
 
 def hooks_state(hub: Hub, clients: Sequence[str]) -> HooksState:
