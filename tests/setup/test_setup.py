@@ -97,15 +97,6 @@ def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
         assert "does not trust" not in account.run("--yes", "--client", "gemini-cli", "--remove", *more)[1]
 
 
-@pytest.mark.parametrize("mark", ["\u2028", "\x85"])
-def test_taking_it_out_of_toml_leaves_strings_alone(account, mark):
-    before = f'note = "see{mark}[mcp_servers.kbhub] below"\nmodel = "x"\n'
-    file = account.file(".codex/config.toml", before)
-    account.run("--yes", "--client", "codex")
-    code, _, _ = account.run("--yes", "--remove", "--client", "codex")
-    assert (code, file.read_bytes()) == (0, before.encode())
-
-
 @pytest.mark.parametrize("name", ["codex", "cursor", "vscode"])
 def test_a_file_that_is_not_there_is_made(account, name):
     code, _, _ = account.run("--yes", "--client", name)
@@ -238,14 +229,25 @@ def test_opencode_is_registered_where_its_version_looks(account, text, version, 
         ("[mcp_servers]\na = { command = 'x' } # c\n", "[mcp_servers]\na = { command = 'x' } # c\n"),
         ("x = 1", "x = 1\n\n[mcp_servers.kbhub]"),
         ("x = 1\r\n", "x = 1\r\n\r\n[mcp_servers.kbhub]\r\n"),
-        ('a = """\n[mcp_servers.kbhub]\n"""\n', 'a = """\n[mcp_servers.kbhub]\n"""\n'),
+        *(
+            (text, text)
+            for text in (
+                'a = """\n[mcp_servers.kbhub]\n"""\n',
+                *(f'a = "{mark}[mcp_servers.kbhub]"\n' for mark in "\u2028\x85"),
+            )
+        ),
     ],
 )
-def test_odd_toml_is_kept(account, before, after):
+def test_odd_toml_is_kept_and_comes_back(account, before, after):
     file = account.file(".codex/config.toml", before)
     code, _, _ = account.run("--yes", "--client", "codex")
     assert (code, started(account, "codex")) == (0, account.wanted())
     assert file.read_bytes().startswith(after.encode())
+    if '"""' in before:  # taking it out is left to its owner
+        assert account.run("--yes", "--remove", "--client", "codex")[0] == 1
+    else:
+        account.run("--yes", "--remove", "--client", "codex")
+        assert file.read_bytes().decode().rstrip() == before.rstrip()
 
 
 @pytest.mark.parametrize(
@@ -285,7 +287,7 @@ def test_a_person_is_asked_once(account, typed, code, changed):
     assert "Make these 2 changes? [y/N]" in err
 
 
-def test_without_a_client_it_says_so_and_without_a_terminal_and_without_yes_nothing_is_done(account):
+def test_without_a_client_a_project_or_a_yes_it_says_so_and_nothing_is_done(account, monkeypatch):
     code, out, err = account.run()
     assert (code, out) == (1, "")
     assert "--client" in err
@@ -298,6 +300,10 @@ def test_without_a_client_it_says_so_and_without_a_terminal_and_without_yes_noth
     assert (code, account.untouched()) == (2, True)
     assert "Cursor" in out
     assert "--yes" in err
+
+    monkeypatch.chdir(account.home)
+    code, _, err = account.run("--project", "--client", "cursor", "--yes")
+    assert (code, "No project here" in err) == (2, True)
 
 
 def test_a_project_gets_files_that_work_for_everybody(account):
@@ -351,13 +357,6 @@ def test_a_client_without_a_file_in_a_project_is_named(account, more, does):
     account.program("cursor")
     code, out, err = account.run("--project", "--yes", *more)
     assert (code, "Cursor" in out, err) == (0, True, "")
-
-
-def test_without_a_project_there_is_nothing_to_write_to(account, monkeypatch):
-    monkeypatch.chdir(account.home)
-    code, _, err = account.run("--project", "--client", "cursor", "--yes")
-    assert code == 2
-    assert "No project here" in err
 
 
 def entry(account) -> dict:
