@@ -97,6 +97,7 @@ CARDINALS = ("both", "all three", "all four", "all five", "all six", "all seven"
 LEAST_REASON = 0.1
 """Share of a score from which its part is a reason."""
 
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?):?[ \t]*$", re.MULTILINE)
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 
@@ -251,13 +252,19 @@ def _summary(result: SearchResult, query: Query, cursor: Callable[[int], str] | 
     return [head, *(["", *leading] if leading else []), *([""] if result.hits else [])]
 
 
+def _run_on(text: str) -> str:
+    """Return an excerpt on one line, a colon after each heading, and with `…` where it ends within a sentence."""
+    line = " ".join(unmarked(without_fences(_HEADING.sub(r"\1:", text))).split())
+    return line if line.endswith(tuple(".!?:;…)")) else f"{line}…"
+
+
 def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     above = heading_path(hit.title, hit.headings)
     short = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
     names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
     also = ", ".join(lines for lines, shown in spans if not shown)
-    texts = [(lines, " ".join(unmarked(without_fences(shown)).split())) for lines, shown in spans if shown]
+    texts = [(lines, _run_on(shown)) for lines, shown in spans if shown]
     same = say("same text: {}", Line(", ".join(hit.duplicates)))
     signals = [
         f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
