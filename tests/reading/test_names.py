@@ -24,7 +24,7 @@ def shop(environment):
     environment.write("knowledge/twin-b.md", "---\naliases: Twin\n---\n# Other twin\n")
     environment.write("knowledge/.gitignore", "private.md\n")
     environment.write("knowledge/private.md", "secret\n")
-    for name in ("adr/0027-language", "adr/index", "adr/0028-menu", "adr-28-x", "de/adr/index"):
+    for name in ("adr/0027-language", "adr/index", "adr/0028-menu", "adr-28-x", "de/adr/index", "decisions/31"):
         environment.write(f"knowledge/docs/{name}.md", f"# On {name}\n")
     for name in ("one", "two"):
         environment.write(environment.home / name / "shared.md", f"# Shared {name}\n")
@@ -63,7 +63,7 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
     addresses = (f"{site}/adr/{page}" for site in ("", "https://x.org") for page in ("language", "0027-language.html"))
     for ref in (*addresses, "/adr/0027-language/", "adr/0027-language", "ADR-0027", "adr 27", "ADR-27:1"):
         assert ["docs/adr/0027-language.md"] == refs_of(hub, [ref])
-    assert ["docs/adr/index.md"] == refs_of(hub, ["/adr/"])
+    assert ["docs/adr/index.md", "docs/decisions/31.md"] == refs_of(hub, ["/adr/", "ADR-31"])
 
 
 def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place_of_a_path(hub, shop):

@@ -41,6 +41,9 @@ PARTS_FROM = 200
 
 _NUMBERED = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(\d{1,9})(?!\d)")
 
+_RECORDS = re.compile(r"(?:architectur\w*[-_ ])?decision(?:[-_ ]record)?$")
+"""Folders of architecture decision records, without the plural."""
+
 _SITE = re.compile(r"https?://[^/?#]+")
 
 _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
@@ -282,13 +285,15 @@ class Resolver:
         return [place for name in found for place in self._in_base(base, name)]
 
     def _numbered(self, base: Base, name: str) -> list[ResolvedDocument]:
-        """Find the documents with a number and a name, their own or a folder's: `ADR-0027` is `adr/0027-i18n.md`."""
+        """Find the documents with a number and a name, their own or a folder's: `ADR-0027` is `adr/0027-i18n.md`, or in
+        a base called `decisions/`.
+        """
         asked, places = _NUMBERED.fullmatch(name.casefold()), list[ResolvedDocument]()
         if asked is None or asked[1] is None:
             return places
         for path in self._paths(base):
-            *folders, file = path.casefold().split("/")
-            found, singular = _NUMBERED.match(file), [folder.rstrip("s") for folder in folders]
+            *folders, file = f"{base.path.name}/{path}".casefold().split("/")
+            found, singular = _NUMBERED.match(file), [_RECORDS.sub("adr", folder.rstrip("s")) for folder in folders]
             if found and found[2] == asked[2] and asked[1] in (found[1], *singular):
                 places += self._in_base(base, path)
         return places
