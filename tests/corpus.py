@@ -2,15 +2,18 @@
 
 import hashlib
 import random
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from kbhub.index.engine import Index, Key, NewDocument
 from kbhub.index.matches import CHUNK_BITS, Ranking
+from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
+from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 from kbhub.types import Chunk
 
 EMBEDDER = packaged_embedder()
@@ -69,3 +72,17 @@ def make_index(path: Path, documents: dict[str, str], base: str = "project", *, 
             writer.put(document, {key: blobs[number]} if blobs else {})
         writer.set_meta({"embedder": EMBEDDER.fingerprint})
     return SqliteIndex(path, base)
+
+
+def rankings(indexes, query):
+    """Both rankings of a query, as (path, rounded value)."""
+    with ExitStack() as stack:
+        for index in indexes:
+            stack.enter_context(index.snapshot())
+        keyword = keyword_ranking(indexes, parse_query(query).terms).ranking
+        semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0]).ranking
+        places = places_in(indexes)([*keyword.as_keys(), *semantic.as_keys()])
+        return [
+            [(places[key][0], round(value, 9)) for key, value in zip(one.as_keys(), one.values.tolist(), strict=True)]
+            for one in (keyword, semantic)
+        ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kbhub.index.sqlite.schema
 from conftest import synced
-from corpus import EMBEDDER, make_index, ranking_of, sentences
+from corpus import EMBEDDER, make_index, ranking_of, rankings, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index, inverse_document_frequency
 from kbhub.index.matches import scores, spread
@@ -35,7 +35,6 @@ from kbhub.index.sqlite import columns
 from kbhub.index.sqlite import index as pack
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.index.sqlite.schema import index_path, open_writer, remedy, set_aside
-from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 from kbhub.types import Base
 
 QUERIES = [
@@ -49,20 +48,6 @@ def small(monkeypatch):
     """Pack indexes of a few hundred chunks, terms that one in twenty chunks has among what is packed."""
     monkeypatch.setattr(pack, "PACKED_FROM", 100)
     monkeypatch.setattr(columns, "COMMON", 20)
-
-
-def rankings(index: Index, query: str):
-    """Both rankings, as (path, value to nine digits)."""
-    with index.snapshot():
-        found = (
-            keyword_ranking([index], parse_query(query).terms).ranking,
-            semantic_ranking([index], EMBEDDER.embed([query])[0]).ranking,
-        )
-        places = places_in([index])(sorted({key for ranking in found for key in ranking.as_keys()}))
-        return [
-            [(places[key][0], round(value, 9)) for key, value in zip(one.as_keys(), one.values.tolist(), strict=True)]
-            for one in found
-        ]
 
 
 def counted(index: Index, table: str) -> int:
@@ -81,7 +66,7 @@ def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path,
     monkeypatch.setattr(columns, "AT_ONCE", at_once)
     monkeypatch.setattr(columns, "MOST_BYTES", 1000)
     index = make_index(tmp_path / "a.db", sentences(300))
-    before = {query: rankings(index, query) for query in QUERIES}
+    before = {query: rankings([index], query) for query in QUERIES}
     tidied(index)
 
     assert counted(index, "posting") > 50
@@ -93,7 +78,7 @@ def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path,
     with IndexWriter(index.path) as writer:
         assert writer.check() is None
     for query in QUERIES:
-        assert before[query] == rankings(index, query) == rankings(SqliteIndex(index.path, "project"), query)
+        assert before[query] == rankings([index], query) == rankings([SqliteIndex(index.path, "project")], query)
 
 
 def test_nothing_is_packed_again_without_need(small, tmp_path):
@@ -128,7 +113,7 @@ def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(sma
     index = make_index(tmp_path / "a.db", documents)
     tidied(index)
     for query in QUERIES[:2]:
-        rankings(index, query)  # what it keeps in memory must follow, too
+        rankings([index], query)  # what it keeps in memory must follow, too
     for batch in range(2):
         changed = choose.sample(sorted(documents), 8)
         texts = dict(zip(changed, sentences(8, seed=100 * seed + batch).values(), strict=True))
@@ -142,8 +127,8 @@ def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(sma
                 del documents[name]
         anew = make_index(tmp_path / f"{batch}.db", documents)
         for query in QUERIES:
-            assert rankings(index, query)[0] == rankings(anew, query)[0]
-            assert dict(rankings(index, query)[1][:20]).keys() == dict(rankings(anew, query)[1][:20]).keys()
+            assert rankings([index], query)[0] == rankings([anew], query)[0]
+            assert dict(rankings([index], query)[1][:20]).keys() == dict(rankings([anew], query)[1][:20]).keys()
     with index.snapshot():
         assert index.columns().packed == 300
     tidied(index)
@@ -206,7 +191,7 @@ def test_damage_to_what_is_packed_is_said(small, tmp_path, damage):
     connection.execute(damage)
     connection.close()
     with pytest.raises(IndexUnavailable, match="Rebuild it with"):
-        rankings(index, "deploy a release")
+        rankings([index], "deploy a release")
 
 
 @given(st.lists(st.integers(0, 3000)))

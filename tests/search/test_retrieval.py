@@ -1,12 +1,10 @@
 """One ranking per signal over all bases, the same however a corpus is cut, and both joined."""
 
-from contextlib import ExitStack
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus import EMBEDDER, make_index, ranking_of, sentences
+from corpus import make_index, ranking_of, rankings, sentences
 from kbhub.index.query.parser import parse_query
 from kbhub.search import retrieval
 from kbhub.search.plan import Candidate
@@ -15,24 +13,8 @@ from kbhub.search.retrieval import (
     SEMANTIC_SHARE,
     falling,
     keyword_ranking,
-    places_in,
-    semantic_ranking,
 )
 from kbhub.search.retrieval import fuse as fuse_rankings
-
-
-def rankings(indexes, query):
-    """Both rankings of a query, as (path, rounded value)."""
-    with ExitStack() as stack:
-        for index in indexes:
-            stack.enter_context(index.snapshot())
-        keyword = keyword_ranking(indexes, parse_query(query).terms).ranking
-        semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0]).ranking
-        places = places_in(indexes)([*keyword.as_keys(), *semantic.as_keys()])
-        return [
-            [(places[key][0], round(value, 9)) for key, value in zip(one.as_keys(), one.values.tolist(), strict=True)]
-            for one in (keyword, semantic)
-        ]
 
 
 @pytest.fixture(scope="module")
