@@ -200,8 +200,10 @@ def test_what_is_superseded_is_kept_marked_and_ranked_below(environment, hub):
     assert [hit.ref for hit in hits] == [new.memory.ref, old.ref]
     assert hits[1].trace.factors["strength"] < SUPERSEDED_FACTOR < hits[0].trace.factors["strength"]
     assert hits[1].outdated == f"superseded by {new.memory.id}"
+    third = remember(hub, "The timeout of the gateway is 90 seconds")
+    assert [near.id for near in third.near] == [new.memory.id]
 
-    forget(hub, [new.memory.id])
+    forget(hub, [new.memory.id, third.memory.id])
     assert memories(hub).memories[0].superseded_by == ()
     with pytest.raises(UsageError, match="itself"):
         remember(hub, id=old.id, supersedes=[old.id])
