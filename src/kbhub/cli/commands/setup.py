@@ -142,6 +142,8 @@ def setup(
         notes += tuple(NOTHING.format(one.title, "hooks") for one in chosen if one.name not in HOOK_CLIENTS)
     if subagent and not remove and (client or "subagent" not in subjects):
         notes += tuple(NOTHING.format(one.title, "subagents") for one in chosen if not one.subagent)
+    if not (tasks or notes or by_hand or chosen):
+        notes = (NO_CLIENT,)
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
         return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
