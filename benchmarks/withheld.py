@@ -94,7 +94,8 @@ def withhold(dataset: Dataset, modes: Sequence[EvalMode], setup: Setup) -> list[
                     for mode, results in answers.items():
                         results[variant].append(ask_one(base.corpus, dataset, chosen[number], EvalPlan(mode), 10))
         for mode, both in answers.items():
-            auc = area_under_curve(*(np.array([answer.best for answer in some]) for some in both))
+            best = [[next(iter(answer.ranked.values()), 0.0) for answer in some] for some in both]
+            auc = area_under_curve(*map(np.array, best))
             counts = [Counter(answer.verdict for answer in some) for some in both]
             shares = [f"{count[verdict] / len(chosen):.2f}" for count in counts for verdict in VERDICTS]
             lines.append(" ".join((dataset.name, str(size), mode, f"{auc:.3f}", *shares)))
