@@ -139,12 +139,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 60691,
-    "code lines": 43002,
-    "files under 60 lines": 4,
+    "lines": 60457,
+    "code lines": 42836,
+    "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 44950,
+    "test lines": 44417,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 
