@@ -151,10 +151,9 @@ def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
     listed = "\n".join(["This project has documentation already. What should kbhub search?", *lines])
     sys.stderr.write(f"{listed}\nType a number, or Enter to change nothing: ")
     sys.stderr.flush()
-    answer = sys.stdin.readline()
-    if answer.endswith("\n") and not answer.strip():
+    number = sys.stdin.readline().strip()
+    if not number:
         return None
-    number = answer.strip()
     if number.isdecimal() and 1 <= int(number) <= len(found):
         return found[int(number) - 1]
     raise UsageError(f"{number!r} is not one of them; nothing was changed.")
