@@ -261,11 +261,11 @@ def test_the_way_without_a_server_is_a_skill_and_the_command_or_is_said_to_lead_
 
     account.file(".config/zed/settings.json", "{}")
     code, _, err = account.run("--no-server", "--yes", "--client", "zed")
-    assert (code, account.untouched()) == (1, True)
-    assert "--agents-md" in err
+    assert (code, account.untouched(), "--agents-md" in err) == (1, True, True)
     account.run("--client", "claude-code", "--yes")
     assert "registered; `kbhub setup --remove --client claude-code` " in account.run("--no-server", "--yes")[2]
-    assert "cannot be used together" in account.run("--no-server", "--own-process", "--yes")[2]
+    for together in (("--no-server", "--own-process"), ("--project", "--hooks")):
+        assert "cannot be used together" in account.run(*together, "--yes")[2]
 
 
 def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch):

@@ -26,13 +26,7 @@ from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine
 from kbhub.setup.found import add_found, found
 from kbhub.setup.instructions import agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
 from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, carry_out, launch, pastes, this_installation
-from kbhub.setup.registration import (
-    SERVE,
-    chosen_clients,
-    client_tasks,
-    registrations,
-    without_project_file,
-)
+from kbhub.setup.registration import SERVE, chosen_clients, client_tasks, registrations, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import required
@@ -95,6 +89,8 @@ def setup(
     """
     if no_server and own_process:
         raise UsageError("--no-server and --own-process cannot be used together: without a server there is no process.")
+    if project and hooks and not remove:
+        raise UsageError("--project and --hooks cannot be used together: hooks are registered for you alone.")
     machine = Machine(Path.home(), dict(os.environ))
     tasks, notes = list[PlannedStep](), tuple[str, ...]()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
