@@ -21,14 +21,7 @@ from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base, FileEntry, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import FOLDER, STEPWISE, open_regular
-from kbhub.workspace.formats import (
-    IGNORE_NAMES,
-    NATIVE_SUFFIXES,
-    TAKEN_SUFFIXES,
-    is_text,
-    kind_of,
-    passed_over,
-)
+from kbhub.workspace.formats import IGNORE_NAMES, NATIVE_SUFFIXES, TAKEN_SUFFIXES, is_text, kind_of, passed_over
 from kbhub.workspace.settings import MAX_RULES
 
 KEPT = "kept"

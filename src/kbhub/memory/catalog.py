@@ -33,14 +33,7 @@ from kbhub.search.conversations import closest, statements
 from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
-from kbhub.workspace.discovery import (
-    MEMORY_ID,
-    NO_TEAM,
-    SHARED_FOLDER,
-    MemoryFolder,
-    Scope,
-    shelf_for_writing,
-)
+from kbhub.workspace.discovery import MEMORY_ID, NO_TEAM, SHARED_FOLDER, MemoryFolder, Scope, shelf_for_writing
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import project_text
 
