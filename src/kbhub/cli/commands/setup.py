@@ -106,9 +106,8 @@ def setup(
             notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
             tasks += client_tasks(chosen, machine, (*how.argv, *serve), remove=remove)
             asking = hooks is None and not (yes or dry_run)
-            if remove and hooks is not False:  # first, as what was done last is undone first
-                hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
-                tasks[:0] = hooks_tasks(hooked, machine, how.argv, remove=True)
+            if remove and hooks is not False:  # first, as what was done last is undone first; of clients gone, too
+                tasks[:0] = hooks_tasks(chosen if client else CLIENTS, machine, how.argv, remove=True)
             elif hooks or (asking and any(one.name in HOOK_CLIENTS for one in chosen) and confirmed(HOOKS_QUESTION)):
                 tasks += (hooking := hooks_tasks(chosen, machine, how.argv, remove=False))
                 notes += (SPEAK,) if hooking else ()
