@@ -156,16 +156,21 @@ def kbhub(environment, monkeypatch, capsys):
     return run
 
 
+def ran(*line: object, timeout: float = faults.CHILD_SECONDS, **options) -> Outcome:
+    """Run a program to its end; generous, for a busy machine."""
+    line, said = [*map(str, line)], {"capture_output": True, "text": True, "encoding": "utf-8"}
+    done = subprocess.run(line, **said, timeout=timeout, check=False, **options)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.fixture
 def bound(environment):
     """Runs a command in a process of its own, in the project, as a user whom modes bind."""
     wrapper = faults.bound_by_modes()
 
     def run(*arguments: str) -> Outcome:
-        line = [*wrapper, sys.executable, "-m", "kbhub", *arguments]
-        env, most = {**faults.environment(), **environment.env}, faults.CHILD_SECONDS
-        done = subprocess.run(line, cwd=environment.project, env=env, capture_output=True, text=True, timeout=most)
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        env = {**faults.environment(), **environment.env}
+        return ran(*wrapper, sys.executable, "-m", "kbhub", *arguments, cwd=environment.project, env=env)
 
     return run
 

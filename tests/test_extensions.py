@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mcp.server.extension import ToolBinding
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 import kbhub
-from conftest import make_repository
+from conftest import make_repository, ran
 from kbhub.server.client import ServerExtension
 from kbhub.server.server import KbhubServer
 from kbhub.workspace.extensions import Extension
@@ -59,8 +58,8 @@ def commands_in(project, *commands, package, code=COMMANDS):
     home, line = project.parent / "home", [sys.executable, "-c", code, json.dumps(commands)]
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
-    done = subprocess.run(line, cwd=project.parent, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran(*line, cwd=project.parent, env=env)
+    assert done.code == 0, done.err
     return done
 
 
@@ -83,7 +82,7 @@ def test_the_example_adds_a_format_and_a_signal_and_a_broken_extension_is_named_
     named(project.parent, "cloned")
     talk, back = ("search", "flux capacitor", "--json"), ("search", "roll back a release", "--explain", "--json")
     done = commands_in(project, talk, back, package=tmp_path / "more")
-    found, ranked, _ = done.stdout.split("code 0\n")
+    found, ranked, _ = done.out.split("code 0\n")
 
     best = json.loads(found)["hits"][0]
     assert (best["path"], best["kind"], best["title"]) == ("talk.vtt", "other", "Release talk")
@@ -91,9 +90,9 @@ def test_the_example_adds_a_format_and_a_signal_and_a_broken_extension_is_named_
     hits = {hit["path"]: hit for hit in json.loads(ranked)["hits"]}
     assert list(hits)[:2] == ["how.md", "plan.md"]
     assert hits["plan.md"]["trace"]["factors"] == {"draft": 0.8}
-    assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in done.stderr
-    assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in done.stderr
-    assert "cloned" not in done.stderr
+    assert "kbhub: The extension 'not_there:EXTENSION' cannot be loaded: No module named 'not_there'." in done.err
+    assert "kbhub: The extension 'nowhere:SIGNAL' cannot be loaded: No module named 'nowhere'." in done.err
+    assert "cloned" not in done.err
 
 
 class Greeting(ServerExtension):
@@ -161,7 +160,7 @@ anyio.run(search)
 def test_the_core_searches_and_serves_without_extensions(project, core):
     asked = ("search", "roll back a release"), ("team",)
     done = commands_in(project, *asked, package=core, code=COMMANDS + SERVE)
-    printed, _, served = done.stdout.partition("served ")
+    printed, _, served = done.out.partition("served ")
 
     assert "how.md" in printed
     assert printed.endswith("code 0\ncode 2\n")
@@ -172,14 +171,8 @@ def test_the_core_searches_and_serves_without_extensions(project, core):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_core_passes_its_tests_without_extensions(core, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", *(f"tests/{room}" for room in CORE)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(core), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
+    line = [sys.executable, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", *(f"tests/{room}" for room in CORE)]
+    env = {**os.environ, "PYTHONPATH": str(core), "TMPDIR": str(tmp_path)}
+    done = ran(*line, cwd=ROOT, env=env, timeout=800)
 
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert done.code == 0, done.out[-3000:]

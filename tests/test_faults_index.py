@@ -63,11 +63,17 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
-    edit(shop, 10)
+@pytest.fixture
+def sound(shop):
+    """A hub of an indexed project, the path of its index, and what that holds."""
+    edit(shop, 30)
     hub = synced(shop)
-    good = faults.content(index_of(hub))
+    return hub, index_of(hub), faults.content(index_of(hub))
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_index_is_set_aside_and_made_anew(shop, sound, how):
+    hub, _, good = sound
     assert refs(hub) == {"deploy.md", "notes@vim.md"}
     BROKEN[how](index_of(hub))
     new = shop.hub()
@@ -112,10 +118,8 @@ AT_ONCE = ("a path is no text", "tags are nested deeply", "a document is gone", 
     "statement",
     [pytest.param(one, id=how, marks=() if how in AT_ONCE else pytest.mark.slow) for how, one in TURNED.items()],
 )
-def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, statement):
-    edit(shop, 10)
-    hub = synced(shop)
-    path, good = index_of(hub), faults.content(index_of(hub))
+def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, sound, statement):
+    hub, path, good = sound
     change(hub, statement)
 
     result = shop.hub().search("platypus")
@@ -128,11 +132,8 @@ def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_
     assert refs(shop.hub()) == {"deploy.md", "notes@vim.md"}
 
 
-def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
-    edit(shop, 30)
-    hub = synced(shop)
-    path = index_of(hub)
-    good = faults.content(path)
+def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(sound):
+    hub, path, good = sound
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'fts_data'").get
     connection.close()
@@ -213,10 +214,8 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("statement", FOREIGN.values(), ids=FOREIGN)
-def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, statement):
-    edit(shop, 10)
-    hub = synced(shop)
-    path, good = index_of(hub), faults.content(index_of(hub))
+def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, sound, statement):
+    hub, path, good = sound
     change(hub, statement)
 
     for mode in ("hybrid", "semantic"):
@@ -228,10 +227,8 @@ def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(sh
     assert [one.base for one in shop.hub().search(Query(text="platypus", mode="semantic")).skipped] == []
 
 
-def test_a_vector_that_is_too_short_costs_no_more_than_the_neighbours_by_meaning(shop):
-    edit(shop, 10)
-    hub = synced(shop)
-    change(hub, TURNED["a vector is too short"])
+def test_a_vector_that_is_too_short_costs_no_more_than_the_neighbours_by_meaning(shop, sound):
+    change(sound[0], TURNED["a vector is too short"])
 
     assert related(shop.hub(), "deploy.md", kinds=["near"]).neighbours == ()
 
@@ -279,10 +276,8 @@ ANYWHERE = (
 
 @pytest.mark.parametrize("command", ANYWHERE)
 @pytest.mark.parametrize("how", ["headings are no JSON", pytest.param("a title is no text", marks=pytest.mark.slow)])
-def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub, command, how):
-    edit(shop, 10)
-    hub = synced(shop)
-    path, good = index_of(hub), faults.content(index_of(hub))
+def test_damage_that_any_command_meets_is_mended_by_the_next_search(sound, kbhub, command, how):
+    hub, path, good = sound
     change(hub, TURNED[how])
     words = {"search": ("platypus",), "read": ("deploy.md",), "admin index": ("project",)}.get(command, ())
 
@@ -296,10 +291,8 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
-    edit(shop, 60)
-    hub = synced(shop)
-    path, good = index_of(hub), faults.content(index_of(hub))
+def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, sound, seed):
+    hub, path, good = sound
     hub.index(hub.select(["project"])[0]).close()
     choose = random.Random(seed)
     overwrite(path, choose.randrange(1, path.stat().st_size // 4096) * 4096, 4096, choose)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from mcp import Client
 
 import kbhub.hub
 import kbhub.server.calls
-from conftest import make_environment, make_repository
+from conftest import make_environment, make_repository, ran
 from kbhub.errors import IndexUnavailable
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.index.sqlite.schema import index_path, open_reader, open_writer
@@ -428,12 +427,9 @@ def test_nothing_is_asked_of_the_network(environment):
         "print('loaded:', loaded)\n"
     )
     env = {**environment.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    line = [sys.executable, "-c", code]
-    done = subprocess.run(
-        line, cwd=environment.project, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False
-    )
-    *printed, loaded = done.stdout.splitlines()
+    done = ran(sys.executable, "-c", code, cwd=environment.project, env=env)
+    *printed, loaded = done.out.splitlines()
 
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert sum("under the mat" in line for line in printed) >= 3
     assert re.findall(r"'(\w+)'", loaded) == ["kbhub"]

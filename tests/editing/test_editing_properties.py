@@ -2,9 +2,8 @@
 
 import itertools
 
-import pytest
 import yaml
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from kbhub.documents.edits import Text, text_of, with_values
@@ -185,19 +184,3 @@ def test_replacing_the_body_leaves_the_front_matter(data, new):
     body = read_front_matter(text.bare).body
     assert change.text.lines[:body] == text.lines[:body] or (body == len(text.lines) and not text.ends_with_newline)
     assert change.text.mark == text.mark
-
-
-@pytest.mark.slow
-@settings(max_examples=5000)
-@given(documents(front=True), st.lists(st.tuples(st.sampled_from(NAMES), st.none() | VALUES), max_size=5))
-def test_any_sequence_of_edits_leaves_the_body(data, edits):
-    text = text_of("x.md", data)
-    front = read_front_matter(text.bare)
-    assume(front.closing and not front.problem)
-    body = text.lines[front.body :]
-    for key, value in edits:
-        try:
-            text = with_values("x.md", text, {key: value})
-        except WriteRefused:
-            continue
-    assert text.lines[read_front_matter(text.bare).body :] == body

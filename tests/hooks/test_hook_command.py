@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import ran
 from daemons import PATIENCE, folder_of, settings, until, windows
 from hook_events import CLIENTS, EDITS, claude_log, sent
 from kbhub.hooks.delivery import hooks_state
@@ -51,17 +52,10 @@ def ending(environment):
 
 
 def run(environment, name, data, *, client="claude-code", program=("-m", "kbhub")):
-    done = subprocess.run(
-        [sys.executable, *program, "hook", name, "--client", client],
-        input=data,
-        cwd=environment.project,
-        env=settings(environment),
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout.decode()
+    line, options = [*program, "hook", name, "--client", client], {"input": data.decode(), "cwd": environment.project}
+    done = ran(sys.executable, *line, **options, env=settings(environment))
+    assert (done.code, done.err) == (0, "")
+    return done.out
 
 
 @pytest.fixture
@@ -182,13 +176,9 @@ def test_without_a_daemon_or_with_a_dead_one_the_process_answers_itself(shop, en
 
 
 def test_an_input_that_never_ends_costs_the_time_limit(environment):
-    with subprocess.Popen(
-        [sys.executable, "-m", "kbhub", "hook", "prompt", "--client", "codex"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=settings(environment),
-        cwd=environment.project,
-    ) as process:
+    line = [sys.executable, "-m", "kbhub", "hook", "prompt", "--client", "codex"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(line, **pipes, env=settings(environment), cwd=environment.project) as process:
         process.stdin.write(b'{"session_id":')
         process.stdin.flush()
         assert (process.wait(PATIENCE), process.stdout.read()) == (0, b"")

@@ -2,7 +2,6 @@
 
 import hashlib
 import socket
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from conftest import ran
 from kbhub.errors import EmbedderError
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_SHA256, open_embedder, packaged_embedder
 from kbhub.models.static_model import load_model
@@ -88,11 +88,7 @@ def test_a_query_of_known_words_loads_no_tokenizer_and_no_model_on_disk_the_libr
         "print({'model2vec', 'huggingface_hub', 'joblib', 'tqdm', 'httpx'} & set(sys.modules))\n"
     )
     queries = ["how do we roll back a release?", "как перезапустить сервер?", "如何重新启动服务器？"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, small_model, *queries], capture_output=True, text=True, timeout=60
-    )
-
-    assert (done.stdout, done.stderr) == ("set()\nset()\n", "")
+    assert ran(sys.executable, "-c", code, small_model, *queries) == (0, "set()\nset()\n", "")
 
 
 QUESTIONS = (

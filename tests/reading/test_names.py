@@ -82,7 +82,8 @@ def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place
 
 def test_an_ambiguous_name_is_refused_with_the_candidates_and_a_part_is_read_of_each_document_of_a_pattern(hub):
     twins = ("Twin", "twin-a.md, twin-b.md"), ("ADR-28", "docs/adr-28-x.md, docs/adr/0028-menu.md")
-    for ref, candidates in (*twins, ("shared.md", "one@shared.md, two@shared.md")):
+    ends = ("adr/index.md", "docs/adr/index.md, docs/de/adr/index.md"), ("shared.md", "one@shared.md, two@shared.md")
+    for ref, candidates in (*twins, *ends):
         message = refused(hub, ref)
         assert f"{ref!r} is ambiguous" in message
         assert candidates in message

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kbhub.reading.read
 from conftest import synced
 from kbhub.errors import UsageError
 from kbhub.index.references import ParsedRef, parse_reference
-from kbhub.reading.read import ANSWER_BYTES, FRAME_BYTES, LEAST_BYTES, ReadOptions, fit
+from kbhub.reading.read import ANSWER_BYTES, FRAME_BYTES, LEAST_BYTES, ReadOptions
 
 DEPLOY = """---
 tags: [ops]
@@ -63,23 +62,13 @@ def test_a_ref_says_what_part_is_wanted():
         assert meaning in parse_reference(text), text
 
 
-def test_a_document_is_read_whole_and_the_end_of_several_paths_is_no_ref(hub, environment):
+def test_a_document_is_read_whole(hub, environment):
     """Also one that is not indexed yet."""
     environment.write("knowledge/fresh.md", DEPLOY)
     for ref in ("guides/deploy.md", "fresh.md"):
         reading = read(hub, ref)
         assert (reading.ref, reading.text + "\n", reading.title, reading.rest) == (ref, DEPLOY, "Deploy", None)
         assert (reading.start_line, reading.end_line, reading.total_lines) == (1, 18, 18)
-
-    environment.write("knowledge/a/setup/index.md", "# A\n")
-    second = environment.write("knowledge/b/setup/index.md", "# B\n")
-    hub.sync()
-
-    (unread,) = hub.read(["setup/index.md"]).unread
-    assert "ambiguous" in unread.message
-    assert "a/setup/index.md, b/setup/index.md" in unread.message
-    second.unlink()
-    assert read(hub, "setup/index.md").ref == "a/setup/index.md"
 
 
 def test_a_part_is_read(hub):
@@ -186,21 +175,6 @@ def test_a_file_that_may_not_be_read_is_said_to_be_there(environment, bound, clo
     assert "Permission" not in gone
 
 
-def test_what_does_not_fit_is_continued(hub, environment):
-    lines = [f"line {number} " + "x" * 100 for number in range(1000)]
-    environment.write("knowledge/long.md", "\n".join(lines))
-    ref: str | None = "long.md"
-    got: list[str] = []
-    while ref:
-        reading = read(hub, ref)
-        assert len(reading.text.encode()) <= kbhub.reading.read.ANSWER_BYTES
-        got += reading.text.split("\n")
-        assert len(got) <= len(lines)
-        ref = reading.rest
-
-    assert lines == got
-
-
 STEPS = 2_000
 """Bound of the loops that read on."""
 
@@ -210,6 +184,8 @@ def whole(hub, ref, options=None):
     text = ""
     for step in range(STEPS):
         (reading,) = hub.read([ref], options).readings
+        size, room = len(reading.text.encode()), options.document_bytes if options else ANSWER_BYTES
+        assert size <= room or len(reading.text) == 1
         text += reading.text if step == 0 or reading.offset else f"\n{reading.text}"
         if reading.rest is None:
             return text, step + 1
@@ -237,7 +213,7 @@ def size_of(result):
 
 def test_a_line_longer_than_an_answer_is_read_to_its_end(environment):
     """Each answer keeps its size, no letter is cut in two, and together they are the document."""
-    for number, word in enumerate(("word ", "語", "👩‍🚀")):
+    for number, word in enumerate(("word ", "語", "👩‍🚀", "line\n")):
         text = f"# Wide\n\n{word * (60_000 // len(word.encode()))}\n\nThe end."
         environment.write(f"knowledge/{number}.md", text)
         read, answers = whole(environment.hub(), f"{number}.md")
@@ -341,17 +317,3 @@ def test_a_cursor_is_of_its_refs_only(environment):
         hub.read("n*.md", ReadOptions(cursor=cursor))
     with pytest.raises(UsageError, match="not one from kbhub"):
         hub.read("*.md", ReadOptions(cursor="page 2"))
-
-
-@given(
-    lines=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), min_size=1, max_size=10),
-    room=st.integers(0, 200),
-)
-def test_what_fits_is_a_beginning_and_no_larger_than_the_room(lines, room):
-    taken, cut = fit(lines, room)
-
-    assert len(taken) >= 1
-    assert taken[:-1] == lines[: len(taken) - 1]
-    assert taken[-1] == (lines[len(taken) - 1][:cut] if cut else lines[len(taken) - 1])
-    size = len("\n".join(taken).encode("utf-8", "replace"))
-    assert size <= room or len("".join(taken)) <= 1

@@ -12,15 +12,13 @@ from mcp import Client, MCPError
 
 from conformance.fixture_tools import TOOLS
 from conformance.server import FixtureServer
+from conftest import ran
 from kbhub.hooks.sessions import let_speak
 from kbhub.workspace.tool_names import CORE
 from node_packages import node_path, node_program
 
 TESTS = Path(__file__).parents[1]
 SUITE = node_program("conformance")
-SECONDS = 100
-"""What a run of the suite may take; it is five to eight seconds."""
-
 TRIES = 3
 """The suite waits half a second to one and a half for notifications, which a busy machine misses; a defect stays."""
 
@@ -42,16 +40,9 @@ def project(environment):
 @pytest.fixture
 def url(project):
     """The address of the server with the fixtures."""
-    search_path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "conformance.server"],
-        cwd=project.project,
-        env={**project.env, "PYTHONPATH": search_path},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    env = {**project.env, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])}
+    line, pipes = [sys.executable, "-m", "conformance.server"], {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(line, cwd=project.project, env=env, **pipes, stderr=subprocess.DEVNULL, text=True)
     try:
         yield process.stdout.readline().strip()
     finally:
@@ -69,24 +60,15 @@ says what a skill is called."""
 
 def judged(url, options, folder, advice=ADVICE):
     """Run the suite, and give what it found wrong, what it found right, and all that it said."""
-    options = [*options, "-o", str(folder)]
-    done = subprocess.run(
-        [*SUITE, "server", "--url", url, *options],
-        env={**os.environ, "PATH": node_path()},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-        check=False,
-    )
+    line, env = [*SUITE, "server", "--url", url, *options, "-o", folder], {**os.environ, "PATH": node_path()}
+    done = ran(*line, env=env, stdin=subprocess.DEVNULL)
     checks = [check for file in folder.rglob("checks.json") for check in json.loads(file.read_text("utf-8"))]
     wrong = [
         f"{check['status']} {check['id']}: {check.get('errorMessage')}"
         for check in checks
         if check["status"] == "FAILURE" or (check["status"] == "WARNING" and check["id"] not in advice)
     ]
-    passed = re.search(r"^(?:Total|Passed): (\d+)(?: passed|/)", done.stdout, re.MULTILINE)
+    passed = re.search(r"^(?:Total|Passed): (\d+)(?: passed|/)", done.out, re.MULTILINE)
     return wrong, int(passed[1]) if passed else 0, done
 
 
@@ -101,8 +83,8 @@ def test_the_official_suite_finds_nothing_wrong(url, tmp_path, revision):
         if not wrong:
             break
 
-    assert wrong == [], done.stdout
-    assert (done.returncode, passed >= CHECKS[revision]) == (0, True), done.stdout[-3000:] + done.stderr
+    assert wrong == [], done.out
+    assert (done.code, passed >= CHECKS[revision]) == (0, True), done.out[-3000:] + done.err
 
 
 @pytest.fixture
@@ -123,8 +105,8 @@ def skilled(project):
 def test_the_official_suite_finds_nothing_wrong_with_skills(skilled, url, tmp_path, scenario):
     wrong, passed, done = judged(url, ["--scenario", scenario], tmp_path, SKILLS_ADVICE)
 
-    assert wrong == [], done.stdout
-    assert passed >= SKILLS[scenario], done.stdout[-3000:] + done.stderr
+    assert wrong == [], done.out
+    assert passed >= SKILLS[scenario], done.out[-3000:] + done.err
 
 
 @pytest.mark.anyio

@@ -187,17 +187,6 @@ def test_who_does_not_know_the_token_is_not_served(shared):
         assert [json.loads(line)["reason"] for line in link.lines()] in ([], ["greeting"])
 
 
-@pytest.mark.slow
-def test_windows_that_start_at_once_make_one_daemon(place, begin):
-    opened = [begin() for _ in range(10)]
-    for window in opened:
-        window.begin({"method": "server/discover", "params": {"_meta": META}})
-    for window in opened:
-        assert "result" in window.answer(1)
-
-    assert "A client connected; there are 10." in folder_of(place).log.read_text()
-
-
 def test_a_daemon_that_dies_or_that_nobody_can_reach_is_replaced_and_its_calls_fail(place, begin):
     """Those who tidy up temporary folders delete old sockets; a socket that nobody listens on keeps nobody waiting.
 

@@ -1,22 +1,18 @@
 """The server as the MCP Inspector sees it: another implementation of the protocol, over stdio, strict about schemas."""
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
+from conftest import ran
 from daemons import SOURCE
 from kbhub.workspace.tool_names import ALL
 from node_packages import node_path, node_program
 
 OWN = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")
 INSPECTOR = [OWN] if OWN else node_program("mcp-inspector")
-SECONDS = 100
-"""What one run may take; it is some three seconds."""
-
 CONNECT_MS = "60000"
 """What a server may take to start and answer; its own limit of 15 s is missed on a machine with ten other loads."""
 
@@ -40,14 +36,8 @@ def test_every_tool_is_portable(environment, tmp_path):
     )
     command = [*INSPECTOR, "--cli", sys.executable, str(wrapper), "-q", "--connect-timeout", CONNECT_MS]
     env = {"MCP_CATALOG_PATH": str(tmp_path / "catalog.json"), "HOME": str(environment.home)}
-    done = subprocess.run(
-        [*command, "--method", "tools/list", "--strict"],
-        env={**os.environ, **env, "PATH": os.environ["PATH"] if OWN else node_path()},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-    )
+    path = os.environ["PATH"] if OWN else node_path()
+    done = ran(*command, "--method", "tools/list", "--strict", env={**os.environ, **env, "PATH": path})
 
-    assert (done.returncode, done.stderr.strip()) == (0, "")
-    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == list(ALL)
+    assert (done.code, done.err.strip()) == (0, "")
+    assert [tool["name"] for tool in done.json["tools"]] == list(ALL)

@@ -1,7 +1,6 @@
 """`kbhub serve` with no options, as clients start it: what it loads, and answers while a first index is being made."""
 
 import json
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import kbhub.sync.background
 import kbhub.sync.freshness
 import kbhub.sync.sync
 import kbhub.sync.unindexed
+from conftest import ran
 from daemons import INITIALIZE, PATIENCE, SOURCE
 from kbhub.errors import UsageError
 from kbhub.server.server import KbhubServer
@@ -35,23 +35,17 @@ LATE |= {"kbhub.search.search", "kbhub.sync.sync", "kbhub.documents.markdown", "
 def test_it_greets_and_loads_nothing_else(environment):
     environment.write("knowledge/crates.md", "# Crates\n")
     notes = environment.write("notes/a.md", "# A\n").parent
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "kbhub", "serve"],
-        env={**environment.env, "PYTHONPATH": SOURCE, "KBHUB_BASES": f"notes={notes}"},
-        cwd=environment.project,
-        input=json.dumps({"jsonrpc": "2.0", "id": 1, **INITIALIZE}) + "\n",
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-    )
+    env = {**environment.env, "PYTHONPATH": SOURCE, "KBHUB_BASES": f"notes={notes}"}
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, **INITIALIZE}) + "\n"
+    line = ["-X", "importtime", "-m", "kbhub", "serve"]
+    done = ran(sys.executable, *line, env=env, cwd=environment.project, input=asked)
 
-    assert done.returncode == 0
-    instructions = json.loads(done.stdout)["result"]["instructions"]
+    assert done.code == 0
+    instructions = done.json["result"]["instructions"]
     assert "Active bases: project" in instructions
     assert "notes" in instructions
-    assert all(line.startswith("import time:") for line in done.stderr.splitlines())
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert all(line.startswith("import time:") for line in done.err.splitlines())
+    loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
     assert "mcp" in loaded
     assert loaded & LATE == set()
 
@@ -161,16 +155,8 @@ anyio.run(main)
 def test_a_first_search_finds_every_library_loaded_but_numpy(environment):
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
     environment.hub().sync()
-    done = subprocess.run(
-        [sys.executable, "-c", LATE_MODULES],
-        cwd=environment.project,
-        env={**environment.env, "PYTHONPATH": SOURCE},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    before, during = json.loads(done.stdout)
+    env = {**environment.env, "PYTHONPATH": SOURCE}
+    before, during = ran(sys.executable, "-c", LATE_MODULES, cwd=environment.project, env=env).json
 
     assert {"apsw", "kbhub.search.search", "kbhub.server.tools.search", "kbhub.server.tools.documents"} <= set(before)
     assert {name.partition(".")[0] for name in during} - sys.stdlib_module_names == {"kbhub", "numpy"}

@@ -309,15 +309,6 @@ async def test_every_tool_has_the_model_ask_its_user(project, mode):
             assert NOTES in (await client.call_tool(tool, arguments)).content[0].text
 
 
-def test_the_command_makes_the_folder_the_projects_knowledge(project, kbhub):
-    kbhub("init", "--knowledge", "My Vault", code=0)
-
-    assert kbhub("search", "crates", code=0).out
-    (base,) = kbhub("status", "--json").json["bases"]
-    assert base["base"]["path"] == str(project.project / "My Vault")
-    assert "looks like" not in kbhub("status").out
-
-
 @pytest.mark.parametrize(
     ("path", "name", "site"),
     [
@@ -337,6 +328,7 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
     assert named(environment) == [name]
     kbhub("init", "--knowledge", name, code=0)
     assert kbhub("search", "crates", code=0).out
+    assert "looks like" not in kbhub("status").out
 
 
 def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbhub):

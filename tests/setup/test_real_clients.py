@@ -5,7 +5,6 @@ python tests/node_packages.py --clients && pytest -m slow tests/setup/test_real_
 
 import json
 import os
-import subprocess
 import sys
 import tomllib
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest
 from daemons import until, windows
 from kbhub.hooks.inbox import waiting
 from kbhub.memory.changes import remember
@@ -102,16 +102,8 @@ def install(account, program):
 
 
 def ran(account, program, *arguments, typed="", **variables):
-    return subprocess.run(
-        [account.bin / program, *arguments],
-        env=account.env | variables,
-        cwd=account.project,
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    options = {"env": account.env | variables, "cwd": account.project, "input": typed}
+    return conftest.ran(account.bin / program, *arguments, **options, timeout=SECONDS)
 
 
 def servers(account, program):
@@ -127,7 +119,7 @@ def servers(account, program):
 def test_a_real_client_takes_the_registration_and_lists_it(account, program):
     install(account, program)
     # A client may have one package per system, which npm leaves out silently if it cannot be had.
-    if ran(account, program, "--version").returncode:
+    if ran(account, program, "--version").code:
         pytest.skip(f"{program} does not start")
     if program == "codex":
         account.file(".codex/config.toml", CODEX)
@@ -142,7 +134,7 @@ def test_a_real_client_takes_the_registration_and_lists_it(account, program):
     assert step["notes"] == [note for note in (named.hint, named.caveat) if note]
     assert "kbhub" in servers(account, program)
     listed = ran(account, program, "mcp", "list")
-    assert wanted in listed.stdout + listed.stderr
+    assert wanted in listed.out + listed.err
     assert account.run("--client", client)[1].split()[0] == "unchanged"
     code, out, _ = account.run("--yes", "--json", "--client", client, "--remove")
     assert (code, json.loads(out)["steps"][0]["notes"]) == (0, [])
@@ -191,7 +183,7 @@ def test_a_real_client_runs_the_hooks_and_tells_its_model(shop, account, environ
         done = ran(account, program, *ASKED[program][1], **variables)
 
     said = "\n".join(server.requests)
-    assert "Done." in done.stdout, done.stdout + done.stderr
+    assert "Done." in done.out, done.out + done.err
     for told in ("kbhub can search these notes", "closed on Sundays", "the bank confirms them", "cents are integers"):
         assert told in said
     assert "cents are integers" not in server.requests[0]
@@ -236,7 +228,7 @@ def test_claude_code_tells_its_subagent_and_knows_ours(shop, account, environmen
         done = ran(account, "claude", "-p", "Ask the researcher.", **variables)
 
     told = [request for request in server.requests if "You answer one question from what is written down" in request]
-    assert told, done.stdout + done.stderr
+    assert told, done.out + done.err
     assert "kbhub can search these notes" in told[0]
 
 
@@ -248,8 +240,8 @@ def test_a_real_client_runs_the_hooks_of_the_plugin(shop, account, environment, 
     with model(account, environment, program) as (server, variables):
         for line in INSTALLED[program]:
             installed = ran(account, program, *line, typed="y\n")
-            assert installed.returncode == 0, installed.stdout + installed.stderr
+            assert installed.code == 0, installed.out + installed.err
         done = ran(account, program, *ASKED[program][1], **variables)
 
-    assert "Done." in done.stdout, done.stdout + done.stderr
+    assert "Done." in done.out, done.out + done.err
     assert "the bank confirms them" in "\n".join(server.requests)

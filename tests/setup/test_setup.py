@@ -97,15 +97,6 @@ def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
         assert "does not trust" not in account.run("--yes", "--client", "gemini-cli", "--remove", *more)[1]
 
 
-@pytest.mark.parametrize("name", ["codex", "cursor", "vscode"])
-def test_a_file_that_is_not_there_is_made(account, name):
-    code, _, _ = account.run("--yes", "--client", name)
-    file = account.home / FILES[name][0]
-    assert (code, started(account, name)) == (0, account.wanted())
-    assert os.name == "nt" or stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert backups(file) == []
-
-
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(account, name):
     file = account.file(FILES[name][0], MALFORMED[name])

@@ -68,11 +68,13 @@ def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_
         machine.path(sign).mkdir(parents=True, exist_ok=True)
     if client.form == "yaml" or not client.signs:
         machine.file(client).write_text("")
+    new = not machine.file(client).exists()
 
     assert client in chosen_clients(machine, ())
     assert client.title in unregistered(machine)
     steps = [carry_out(task) for task in client_tasks([client], machine, ("/x/kbhub", "serve"), remove=False)]
     assert [step.state for step in steps] == ["done"]
+    assert os.name == "nt" or not new or machine.file(client).stat().st_mode & 0o777 == 0o600
     (found,) = (one for one in registrations(machine) if one.client == client.name)
     assert (found.argv, found.enabled) == (("/x/kbhub", "serve"), True)
     assert client.title not in unregistered(machine)
