@@ -29,12 +29,11 @@ from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.server.daemon import http
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, Workspaces, workspace_of
-from kbhub.server.daemon.launch import Http, stop
-from kbhub.server.daemon.process import MOST_GREETING, _bound, make_token
+from kbhub.server.daemon.launch import stop
+from kbhub.server.daemon.process import MOST_GREETING, make_token
 from kbhub.server.daemon.protocol import GREETING_SECONDS, read_record, read_token
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.ui import loopback
-from kbhub.workspace.settings import ServeSettings
 from kbhub.workspace.tool_names import CORE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
@@ -251,7 +250,7 @@ def test_a_taken_port_is_named_a_workspace_is_an_ascii_path_and_too_many_request
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"Cannot use port {port}"):
-            _bound(Http(port=port), ServeSettings())
+            loopback.bind_port(port)
 
     place = tmp_path / "ü b"
     place.mkdir()

@@ -26,8 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             logging.lastResort.setFormatter(logging.Formatter("kbhub: %(message)s"))
         typed = sys.argv[1:] if arguments is None else list(arguments)
         given = arranged(typed)
-        if (code := _served(given)) is not None:
-            return code
+        if given == ["serve"] and not sys.stdin.isatty():  # without the command line, which takes 0.2 s to load
+            # A client waits for it, and no other command needs it.
+            from kbhub.server.stdio import serve_plainly  # noqa: PLC0415
+
+            serve_plainly()
         if given[:1] == ["search"]:
             collect_rarely()
         # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             raise
         except OSError as error:  # a second flush might not fail, as the buffer may be gone
-            raise KbhubError(UNWRITTEN.format(error.strerror)) from error
+            return _unwritten(error)
         if (old := next((word for word in leading(typed)[1] if word != "help"), "")) in OLD:
             print(f"kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
@@ -53,16 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_results()
         return PIPE_CLOSED
     except KbhubError as error:
-        _discard_results()
-        print(f"kbhub: {error}", file=sys.stderr)  # noqa: T201
+        from kbhub.cli.app import complain  # noqa: PLC0415 - the server starts without it
+
+        complain(str(error))
         return error.exit_code
     except OSError as error:
         try:
             sys.stdout.flush()
         except OSError:  # it keeps its buffer, and fails again
-            _discard_results()
-            print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
-            return 1
+            return _unwritten(error)
         raise
     return code
 
@@ -70,6 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _discard_results() -> None:
     """Discard what standard output did not take: the interpreter flushes again at exit, which must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unwritten(error: OSError) -> int:
+    _discard_results()
+    print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
+    return 1
 
 
 def _prepare_streams() -> None:
@@ -81,19 +89,3 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):  # UTF-8 in files and pipes, escapes for what a terminal's encoding lacks
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
-
-
-def _served(given: list[str]) -> int | None:
-    """Serve on the streams without loading the command line, which takes 0.2 s, if nothing else is asked for."""
-    if given != ["serve"] or sys.stdin.isatty():
-        return None
-    # A client waits for it, and no other command needs it.
-    from kbhub.server.stdio import serve_plainly  # noqa: PLC0415
-
-    try:
-        serve_plainly()
-    except KbhubError as error:
-        from kbhub.cli.app import complain  # noqa: PLC0415 - only where it fails
-
-        complain(str(error))
-        return error.exit_code

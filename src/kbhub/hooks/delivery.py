@@ -18,7 +18,7 @@ from kbhub.documents.shown_text import REJECTED
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks import events
 from kbhub.hooks.inbox import keep, propose, waiting
-from kbhub.hooks.sessions import COMPACT, HooksState, SessionLog, delivery_counts, may_speak, session_log, sweep
+from kbhub.hooks.sessions import COMPACT, HooksState, delivery_counts, may_speak, session_log, sweep
 from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.index.catalogue import bodies, front_matter_of, paths_beginning, terms_among, texts
 from kbhub.index.query.parser import paired, stems
@@ -231,30 +231,25 @@ def deliver(hub: Hub, event: events.Event) -> Delivery | None:
     """Return the text to deliver for an event, and note that it was said; None to stay silent. Indexes nothing."""
     if event.name not in BUDGETS:
         return None
-    session = session_log(hub, event.session)
-    delivery = considered(hub, event, session, own_only=not may_speak(hub))
+    own_only = not may_speak(hub)
+    if event.name == "subagent-start":  # what it is told, its session does not know
+        return _fitted(_start(hub, event, frozenset(), own_only), BUDGETS[event.name])
+    session, known = session_log(hub, event.session), frozenset[str]()
+    if event.name != "session-start" or event.source in ("resume", ""):
+        known = session.refs
+    parts = {"session-start": _start, "prompt": _prompt, "tool": _about}[event.name]
+    room = min(BUDGETS[event.name], SESSION_TOKENS - session.tokens)
+    delivery = _fitted(parts(hub, event, known, own_only), room)
+    if event.name != "tool" and session.kept:
+        kept = _fitted([_Part(KEPT), *map(_Part, session.kept)], KEPT_TOKENS)
+        if kept and delivery:
+            kept = Delivery(f"{kept.text}\n{delivery.text}", delivery.refs, kept.tokens + delivery.tokens)
+        delivery = kept or delivery
     if event.name == "session-start":
         sweep(hub)
-    if delivery is not None and event.name != "subagent-start":  # what a subagent is told, its session does not know
+    if delivery:
         session.add(event.name, hub.options.clock(), refs=delivery.refs, tokens=delivery.tokens)
     return delivery
-
-
-def considered(hub: Hub, event: events.Event, session: SessionLog, *, own_only: bool = False) -> Delivery | None:
-    """Return the text to deliver for an event, noting nothing; `own_only` limits it to the user's own memories."""
-    fresh = event.name == "session-start" and event.source not in ("resume", "")
-    known = frozenset[str]() if fresh else session.refs
-    if event.name == "subagent-start":
-        return _fitted(_start(hub, event, frozenset(), own_only), BUDGETS[event.name])
-    room = min(BUDGETS[event.name], SESSION_TOKENS - session.tokens)
-    parts = {"session-start": _start, "prompt": _prompt, "tool": _about}[event.name]
-    delivery = _fitted(parts(hub, event, known, own_only), room)
-    if event.name == "tool" or not session.kept:
-        return delivery
-    kept = _fitted([_Part(KEPT), *map(_Part, session.kept)], KEPT_TOKENS)
-    if kept is None or delivery is None:
-        return kept or delivery
-    return Delivery(f"{kept.text}\n{delivery.text}", delivery.refs, kept.tokens + delivery.tokens)
 
 
 @struct

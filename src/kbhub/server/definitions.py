@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -149,18 +149,10 @@ def _named(name: str) -> str:
     return repr(name if len(name) <= _NAME else f"{name[:_NAME]}…")
 
 
-def as_list(given: Any) -> Any:
-    """Split a comma-separated string into a list, and clean its names. Models write lists in several ways."""
-    return _cleaned(given.split(",") if isinstance(given, str) else given)
-
-
-def _as_lines(given: Any) -> Any:
-    """Split a string into its lines: a single wording, or one on each line."""
-    return _cleaned(given.splitlines() if isinstance(given, str) else given)
-
-
-def _cleaned(given: Any) -> Any:
-    """Strip the texts of a list, and drop empty ones."""
+def as_list(given: Any, *, lines: bool = False) -> Any:
+    """Split a string at commas or into lines, strip the texts of a list, and drop empty ones."""
+    if isinstance(given, str):  # models write lists in several ways
+        given = given.splitlines() if lines else given.split(",")
     if not isinstance(given, list | tuple):
         return given
     stripped = [item.strip() if isinstance(item, str) else item for item in given]
@@ -172,7 +164,7 @@ Names = Annotated[list[str], BeforeValidator(as_list)]
 
 
 Wordings = Annotated[
-    Annotated[list[str], BeforeValidator(_as_lines)] | None,
+    Annotated[list[str], BeforeValidator(partial(as_list, lines=True))] | None,
     Field(
         description="Two or three other wordings, in the terms, names and language the documents might use: finds "
         "far more.",

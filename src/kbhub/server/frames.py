@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NoReturn
 
 from kbhub.values import struct
@@ -53,15 +54,11 @@ class Frame:
     line: bytes = b""
     """As it can be passed on: UTF-8, no lone surrogates."""
     message: dict[str, Any] | None = None
-    refusal: dict[str, Any] | None = None
-
-    @property
-    def refused(self) -> bytes:
-        """The refusal as a line."""
-        return line_of(self.refusal)
+    refusal: bytes = b""
+    """The line that answers it."""
 
 
-def line_of(message: Mapping[str, Any] | None) -> bytes:
+def line_of(message: Mapping[str, Any]) -> bytes:
     """Return a message as a line of the wire."""
     return json.dumps(message).encode() + b"\n"
 
@@ -74,19 +71,15 @@ class Frames:
         self._outline: FrameOutline | None = None
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames completed by new data."""
-        *ended, rest = data.split(b"\n")
+        """Yield the frames completed by new data; empty data completes the last one."""
+        *ended, rest = data.split(b"\n") if data else (b"", b"")
         for piece in ended:
             self._add(piece)
-            yield self.end()
+            line, outline = bytes(self._line), self._outline
+            self._line.clear()
+            self._outline = None
+            yield read(line) if outline is None else _refused(INVALID_REQUEST, _TOO_LONG, outline)
         self._add(rest)
-
-    def end(self) -> Frame:
-        """Return the rest of the data as the last frame."""
-        line, outline = bytes(self._line), self._outline
-        self._line.clear()
-        self._outline = None
-        return read(line) if outline is None else _refused(INVALID_REQUEST, _TOO_LONG, outline)
 
     def _add(self, piece: bytes) -> None:
         if self._outline is None and len(self._line) + len(piece) <= FRAME_BYTES:
@@ -172,9 +165,8 @@ class FrameOutline:
 def frames(pieces: Iterable[bytes]) -> Iterator[Frame]:
     """Yield the frames of a stream, including an unterminated last one."""
     cut = Frames()
-    for piece in pieces:
+    for piece in chain(filter(None, pieces), [b""]):
         yield from cut.feed(piece)
-    yield cut.end()
 
 
 def read(line: bytes) -> Frame:
@@ -182,9 +174,7 @@ def read(line: bytes) -> Frame:
     line = line.removeprefix(_MARK).strip()
     if not line:
         return Frame()
-    if len(line) > FRAME_BYTES:
-        return _refused(INVALID_REQUEST, _TOO_LONG, FrameOutline(line))
-    if reason := too_much(line):
+    if reason := _TOO_LONG if len(line) > FRAME_BYTES else too_much(line):
         return _refused(INVALID_REQUEST, reason, FrameOutline(line))
     text = line.decode("utf-8", "replace")
     try:
@@ -219,7 +209,7 @@ def read(line: bytes) -> Frame:
 def refusal(reason: str, identifier: Any, code: int = INVALID_REQUEST) -> Frame:
     """Return the error for a message that is not served; its id is None if none can be returned."""
     error = {"code": code, "message": reason}
-    return Frame(refusal={"jsonrpc": "2.0", "id": identifier, "error": error})
+    return Frame(refusal=line_of({"jsonrpc": "2.0", "id": identifier, "error": error}))
 
 
 def too_much(line: bytes) -> str:

@@ -29,7 +29,7 @@ from pydantic_core import PydanticSerializationError
 from kbhub.errors import UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.server.daemon.protocol import PROTOCOLS
-from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frame, Frames
+from kbhub.server.frames import ENVELOPE, LAST_WORDS_SECONDS, LISTEN, PIECE_BYTES, Frames
 from kbhub.server.server import KbhubServer, log_level
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import parse_base_arguments
@@ -245,20 +245,17 @@ async def _hear(
     client: Transport, received: "MemoryObjectSendStream[Any]", write: "MemoryObjectSendStream[Any]", calls: _Calls
 ) -> None:
     """Pass on readable frames, and answer unreadable ones."""
-    frames = Frames()
-
-    async def take(frame: Frame) -> None:
-        if frame.refusal is not None:
-            await write.send(frame.refused)
-        elif frame.message is not None and (message := _message(frame.message)):
-            calls.heard(message)
-            await received.send(SessionMessage(message))
-
+    frames, over = Frames(), False
     async with received, write:
-        while data := await client.hear():
+        while not over:
+            data = await client.hear()
+            over = not data
             for frame in frames.feed(data):
-                await take(frame)
-        await take(frames.end())
+                if frame.refusal:
+                    await write.send(frame.refusal)
+                elif frame.message is not None and (message := _message(frame.message)):
+                    calls.heard(message)
+                    await received.send(SessionMessage(message))
         with anyio.move_on_after(LAST_ANSWERS_SECONDS):  # the SDK cancels what runs when its input ends
             await calls.over()
 

@@ -292,20 +292,18 @@ TAGS = 8
 
 def overview(hub: Hub) -> Status:
     """Return an overview of the workspace; reads the times of all files."""
-    here, bases = status_of(hub), list[BaseStatus]()
+    here, bases, tags = status_of(hub), list[BaseStatus](), Counter[str]()
     for one in here.bases:
         bases.append(one)
-        if one.index is None or one.indexing:
-            continue
         index = hub.index(one.base)
         with suppress(BaseUnavailable, IndexUnavailable):  # one of its problems says so
-            found = compare(one.base, index, hub.limits())
-            counts = {"behind": len(behind_of(found, index)), "passed_over": dict(found.scan.passed_over)}
-            bases[-1] = one.model_copy(update=counts)
-    tags: Counter[str] = Counter()
-    for base in (one.base for one in here.bases if one.documents):
-        with suppress(IndexUnavailable), (index := hub.index(base)).snapshot():  # one of its problems says why
-            tags.update(tag_counts(index))
+            if one.documents:
+                with index.snapshot():
+                    tags.update(tag_counts(index))
+            if one.index is not None and not one.indexing:
+                found = compare(one.base, index, hub.limits())
+                counts = {"behind": len(behind_of(found, index)), "passed_over": dict(found.scan.passed_over)}
+                bases[-1] = one.model_copy(update=counts)
     ordered = sorted(tags.items(), key=lambda one: (-one[1], one[0]))
     state = hooks_state(hub, ())
     waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"

@@ -110,10 +110,15 @@ def search(
         min_signals=hits.min_signals,
         recency=hits.recency,
     )
+    assistance = LlmOptions(bool(hits.expand or hits.expand_model) or None, hits.rerank or None, hits.expand_model)
     for _ in range(2):  # once more if it met a damaged index
         bring_in_step(hub, bases)
         began = time.perf_counter()
-        result = search_with(hub, asked, hits)
+        result = every_hit(hub, asked) if hits.all_ else search_assisted(hub, asked, assistance)
+        if hits.full or hits.around is not None or hits.line_numbers:
+            terms = terms_of(result.terms)
+            shown = [_shown(hub, hit, terms, hits, asked, first=hit is result.hits[0]) for hit in result.hits]
+            result = result.model_copy(update={"hits": tuple(shown)})
         took = time.perf_counter() - began
         if not any(noted_damage(hub.index(base).path) for base in hub.select(bases)):
             break
@@ -146,18 +151,6 @@ MACHINE_LIMIT = 20
 
 SEPARATOR = "--"
 """Between groups of lines that do not follow each other, as grep has it."""
-
-
-def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
-    """Search, and return the requested hits with the requested text as their excerpt."""
-    expand = True if options.expand or options.expand_model else None
-    assistance = LlmOptions(expand=expand, rerank=options.rerank or None, expand_model=options.expand_model)
-    result = every_hit(hub, query) if options.all_ else search_assisted(hub, query, assistance)
-    if not (options.full or options.around is not None or options.line_numbers):
-        return result
-    terms = terms_of(result.terms)
-    hits = [_shown(hub, hit, terms, options, query, first=number == 0) for number, hit in enumerate(result.hits)]
-    return result.model_copy(update={"hits": tuple(hits)})
 
 
 def hits_listing(hub: Hub, result: SearchResult) -> Listing:

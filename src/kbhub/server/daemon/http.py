@@ -236,8 +236,8 @@ class Guarded:
         key = (session, str(message["id"])) if session and "method" in message and "id" in message else None
         if key and (key in self._answering or key[1] == STANDING_STREAM):
             frame = refusal_frame("A request with this id is already in progress.", message["id"])
-        if frame.refusal is not None:
-            return Response(frame.refused, 400, media_type="application/json")
+        if frame.refusal:
+            return Response(frame.refusal, 400, media_type="application/json")
         self._answering |= {key} if key else set()
         try:
             return await self._serve(request, replay(frame.line or body, receive), send)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, fields
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub import __version__
 from kbhub.server.daemon import protocol
@@ -404,23 +404,18 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
         except (OSError, protocol.Refused, KeyError):
             return ""
     if event in HANDED_OVER and hasattr(os, "fork"):
-        if os.fork() == 0:
-            _alone(event, client, data, env)
-        return ""
+        if os.fork():
+            return ""
+        try:  # in this process, which holds nothing that a client waits for
+            os.setsid()
+            signal.alarm(round(END_SECONDS))
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(nothing, stream)
+            _by_itself(event, client, data, env)
+        finally:
+            os._exit(0)
     return _by_itself(event, client, data, env)
-
-
-def _alone(event: str, client: str, data: bytes, env: Mapping[str, str]) -> NoReturn:
-    """Take an event in this process, which holds nothing that a client waits for, and end it."""
-    try:
-        os.setsid()
-        signal.alarm(round(END_SECONDS))
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nothing, stream)
-        _by_itself(event, client, data, env)
-    finally:
-        os._exit(0)
 
 
 def _by_itself(event: str, client: str, data: bytes, env: Mapping[str, str]) -> str:

@@ -37,7 +37,7 @@ from kbhub.hooks.delivery import Hooking, HookMessage
 from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.server.daemon import protocol
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path
-from kbhub.server.daemon.launch import Http, Start
+from kbhub.server.daemon.launch import Start
 from kbhub.server.frames import line_of
 from kbhub.server.server import KbhubServer
 from kbhub.server.stdio import LOG_FORMAT, Transport, converse, protocol_of
@@ -105,8 +105,10 @@ class Daemon:
 
     async def run(self, ready: Callable[[str | None], None]) -> None:
         """Serve until told to end; once reachable, call `ready` with the address of the HTTP endpoint, or None."""
-        http = self._start.http
-        bound = _bound(http, self._settings)
+        http, bound = self._start.http, None
+        if http:
+            port = self._settings.port if http.port is None else http.port
+            bound = bind_path(Path(http.socket)) if http.socket else bind_port(port)
         listener, where = await self._listener()
         try:
             async with anyio.create_task_group() as group:
@@ -114,13 +116,12 @@ class Daemon:
                     group.start_soon(self._end_on_signal)
                 group.start_soon(self._accept, listener, group)
                 if bound and http:
-                    port = None if http.socket else bound.getsockname()[1]
                     options = replace(self._options, shared=self._shared, ask_roots=False)
                     self._workspaces = Workspaces(options, http.structured, group)
-                    token = None if http.socket else self._token
-                    self._guarded = Guarded(self._workspaces, token, port, self._status)
+                    token, own_port = (None, None) if http.socket else (self._token, bound.getsockname()[1])
+                    self._guarded = Guarded(self._workspaces, token, own_port, self._status)
                     self._endpoint = HttpServer(self._guarded)
-                    self._http = f"unix:{http.socket}" if http.socket else f"http://{HOST}:{port}{MCP_PATH}"
+                    self._http = f"http://{HOST}:{own_port}{MCP_PATH}" if own_port else f"unix:{http.socket}"
                     group.start_soon(partial(self._endpoint.serve, sockets=[bound]))
                 mark = await run_sync(protocol.process_mark, os.getpid())
                 told = asdict(self._start) if self._start.detached else None
@@ -263,14 +264,6 @@ def run(
         sys.stderr.flush()
     lock.close()
     os._exit(0)  # as for standard streams: threads blocked on files would delay the end
-
-
-def _bound(http: Http | None, settings: ServeSettings) -> socket.socket | None:
-    if http is None:
-        return None
-    if http.socket:
-        return bind_path(Path(http.socket))
-    return bind_port(settings.port if http.port is None else http.port)
 
 
 def _collect() -> None:

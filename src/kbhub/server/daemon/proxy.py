@@ -122,8 +122,8 @@ class Proxy:
 
     def from_client(self, frame: Frame) -> None:
         """Relay a message of the client, or answer it if it is unreadable."""
-        if frame.refusal is not None:
-            self._write(frame.refused)
+        if frame.refusal:
+            self._write(frame.refusal)
         if (message := frame.message) is None:
             return
         method, key = message.get("method"), key_of(message.get("id"))
@@ -134,7 +134,7 @@ class Proxy:
                 return
             params = _inside(message, "params")
             if "id" in message and key in self._pending:
-                self._write(refusal("A request with this id is already in progress.", message["id"]).refused)
+                self._write(refusal("A request with this id is already in progress.", message["id"]).refusal)
                 return
             self._note(method, params, message)
             if "id" not in message:
@@ -206,15 +206,9 @@ class Proxy:
                         return
                     stream.acknowledged = True
         self._write(line)
-        if (
-            request
-            and request.method in protocol.FIRST
-            and "result" in message
-            and self._notes
-            and (link := self._link)
-            and link.note
-        ):
-            name, seen = link.note
+        note = self._link and self._link.note
+        if request and request.method in protocol.FIRST and "result" in message and self._notes and note:
+            name, seen = note
             with suppress(OSError):  # such as a full disk
                 protocol.write_note(self._notes / name, seen, request.method, request.params, message["result"])
 

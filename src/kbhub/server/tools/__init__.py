@@ -16,7 +16,7 @@ MODULES = (search, documents, memories)
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: function
-    for name in ALL
     for module in MODULES
-    if (function := vars(module).get(name)) and function.__module__ == module.__name__
+    for name, function in vars(module).items()
+    if name in ALL and function.__module__ == module.__name__
 }
