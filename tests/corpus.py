@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kbhub.index.engine import Index, Key, NewDocument
-from kbhub.index.matches import CHUNK_BITS, Ranking
+from kbhub.index.matches import CHUNK_BITS, Ranking, keys_of
 from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
@@ -81,8 +81,11 @@ def rankings(indexes, query):
             stack.enter_context(index.snapshot())
         keyword = keyword_ranking(indexes, parse_query(query).terms).ranking
         semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0]).ranking
-        places = places_in(indexes)([*keyword.as_keys(), *semantic.as_keys()])
+        places = places_in(indexes)([*keys_of(keyword.chunks), *keys_of(semantic.chunks)])
         return [
-            [(places[key][0], round(value, 9)) for key, value in zip(one.as_keys(), one.values.tolist(), strict=True)]
+            [
+                (places[key][0], round(value, 9))
+                for key, value in zip(keys_of(one.chunks), one.values.tolist(), strict=True)
+            ]
             for one in (keyword, semantic)
         ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corpus import make_index
 from kbhub.index.engine import NewDocument, Selection
-from kbhub.index.matches import newest, select
+from kbhub.index.matches import keys_of, newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.query.spelling import Respelling, completed, correctable, corrected, corrections, distance
 from kbhub.index.signatures import quantise
@@ -175,7 +175,7 @@ def crowd(tmp_path_factory):
 def by_words(index, query, chosen):
     """Rank by keywords: chunk → score."""
     found = keyword_ranking([index], parse_query(query).terms, [chosen]).ranking
-    return dict(zip((chunk for _, chunk in found.as_keys()), found.values.tolist(), strict=True))
+    return dict(zip((chunk for _, chunk in keys_of(found.chunks)), found.values.tolist(), strict=True))
 
 
 def test_no_filter_starves(crowd):

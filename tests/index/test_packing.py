@@ -16,7 +16,7 @@ from conftest import synced
 from corpus import EMBEDDER, make_index, ranking_of, rankings, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index, inverse_document_frequency
-from kbhub.index.matches import scores, spread
+from kbhub.index.matches import keys_of, scores, spread
 from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import (
     BITS,
@@ -491,7 +491,7 @@ def test_equal_scores_go_by_path_then_line_then_base():
         asked.extend(keys)
         return places
 
-    assert found.best(4, where).as_keys() == [(0, 7), (1, 2), (0, 1), (0, 2)]
+    assert keys_of(found.best(4, where).chunks) == [(0, 7), (1, 2), (0, 1), (0, 2)]
     assert (0, 7) not in asked
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus import make_index, ranking_of, rankings, sentences
+from kbhub.index.matches import keys_of
 from kbhub.index.query.parser import parse_query
 from kbhub.search import retrieval
 from kbhub.search.plan import Candidate
@@ -29,7 +30,7 @@ def test_scores_are_those_of_sqlite(index, monkeypatch):
     terms = parse_query("restore database backup").terms
     with index.snapshot():
         ranking = keyword_ranking([index], terms).ranking
-        found = dict(zip((chunk for _, chunk in ranking.as_keys()), ranking.values.tolist(), strict=True))
+        found = dict(zip((chunk for _, chunk in keys_of(ranking.chunks)), ranking.values.tolist(), strict=True))
         expected = dict(
             index._local.seen.connection.execute(
                 "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?",
@@ -46,7 +47,7 @@ def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words_also_beside_an_empt
         found = keyword_ranking([index], parse_query("release-password").terms)
         none = keyword_ranking([index], parse_query("?!").terms)
 
-    assert (found.unmatched, len(found.ranking) > 0, len(none.ranking)) == ((), True, 0)
+    assert (found.unmatched, len(found.ranking.chunks) > 0, len(none.ranking.chunks)) == ((), True, 0)
 
     empty = make_index(tmp_path / "empty.db", {}, "empty")
 
@@ -62,7 +63,7 @@ def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
         for query in (f'"{backwards}"', joined):
             found = keyword_ranking([index], parse_query(query).terms)
 
-            assert (1, ()) == (len(found.ranking), found.unmatched)
+            assert (1, ()) == (len(found.ranking.chunks), found.unmatched)
 
 
 def test_half_the_pairs_of_a_question_in_chinese_are_enough_for_its_words(tmp_path):

@@ -193,9 +193,6 @@ class Ranking:
     """Ids of their documents in the base."""
     values: NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.chunks)
-
     @classmethod
     def joined(cls, rankings: Sequence[Ranking]) -> Self:
         """Concatenate the rankings of several bases, unordered."""
@@ -204,14 +201,10 @@ class Ranking:
         columns = zip(*[(part.chunks, part.documents, part.values) for part in rankings], strict=True)
         return cls(*map(np.concatenate, columns))
 
-    def as_keys(self) -> list[Key]:
-        """Return the chunks as (number of the base, chunk id)."""
-        return keys_of(self.chunks)
-
     def best(self, limit: int, places: Places) -> Ranking:
         """Sort unordered chunks, ties by place, and keep the best."""
-        kept = np.arange(len(self))
-        if len(self) > limit:
+        kept = np.arange(len(self.chunks))
+        if len(kept) > limit:
             kept = np.flatnonzero(self.values >= np.partition(self.values, -limit)[-limit])
         order = kept[best_first(self.chunks[kept], self.values[kept], places)[:limit]]
         return Ranking(self.chunks[order], self.documents[order], self.values[order])

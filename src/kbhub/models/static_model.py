@@ -8,6 +8,7 @@ import math
 import re
 import string
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -422,7 +423,7 @@ class QueryVectors:
             raise EmbedderError(f"Cannot load the embedding model {str(folder)!r}: {error}") from error
         self.dimensions = int(self._matrix.shape[1])
         pieces = folder / PIECES
-        self._pieces = pieces.read_bytes() if pieces.is_file() else None
+        self._pieces = pieces.read_bytes().splitlines() if pieces.is_file() else None
         self._direction = lru_cache(WORDS_KEPT)(self._direction_of)
         self._tokens = lru_cache(WORDS_KEPT)(self._tokens_of)
 
@@ -446,18 +447,14 @@ class QueryVectors:
 
     def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
-        directions = self._directions(texts)
+        directions = [direction for direction in map(self._direction, texts) if direction is not None]
         return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
 
     def nearest(self, texts: Iterable[str], others: Iterable[str]) -> list[float]:
         """Return the largest cosine of each text to one of the others, 0 if none is known."""
-        near = np.array(self._directions(others))
-        own = [self._directions([text]) for text in texts]
-        return [float((near @ one[0]).max()) if len(near) and one else 0.0 for one in own]
-
-    def _directions(self, texts: Iterable[str]) -> list[NDArray[np.float32]]:
-        """Return the unit vectors of the texts that are known."""
-        return [direction for direction in map(self._direction, texts) if direction is not None]
+        near = np.array([direction for direction in map(self._direction, others) if direction is not None])
+        own = map(self._direction, texts)
+        return [0.0 if one is None or not len(near) else float((near @ one).max()) for one in own]
 
     def _direction_of(self, text: str) -> NDArray[np.float32] | None:
         rows = self._known_rows(text)
@@ -489,12 +486,12 @@ class QueryVectors:
         own, rest = self._lexicon.tokens([word]).get(word, ([], word))
         tokens, left = tuple(own), LOOK_UPS if rest.isascii() else -1
         for part in _WORDS.findall(rest) if left > 0 else ():
-            pieces, left = _looked_up(self._pieces or b"", part.lower(), left)
+            pieces, left = _looked_up(self._pieces or [], part.lower(), left)
             tokens += pieces
         return tokens, LOOK_UPS - left
 
 
-def _looked_up(pieces: bytes, word: str, left: int) -> tuple[tuple[int, ...], int]:
+def _looked_up(pieces: Sequence[bytes], word: str, left: int) -> tuple[tuple[int, ...], int]:
     """Split a lower-case word into the longest known pieces; return them and the lookups left (below 0: too few)."""
     numbers: list[int] = []
     start = 0
@@ -502,27 +499,12 @@ def _looked_up(pieces: bytes, word: str, left: int) -> tuple[tuple[int, ...], in
         mark = CONTINUED if start else ""
         for end in range(min(len(word), start + LONGEST_PIECE), start, -1):
             left -= 1
-            if (number := _number(pieces, mark + word[start:end])) is not None:
+            key = f"{mark}{word[start:end]} ".encode()
+            at = bisect_left(pieces, key)
+            if at < len(pieces) and pieces[at].startswith(key):
                 break
         else:
             return (UNKNOWN_ID,), left
-        numbers.append(number)
+        numbers.append(int(pieces[at][len(key) :]))
         start = end
     return (UNKNOWN_ID,) if len(word) > LONGEST_WORD else tuple(numbers), left
-
-
-def _number(pieces: bytes, token: str) -> int | None:
-    """Look up a token's id by binary search."""
-    key = f"{token} ".encode()
-    low, high = 0, len(pieces)
-    while low < high:
-        start = pieces.rfind(b"\n", 0, (low + high) // 2) + 1
-        end = pieces.index(b"\n", start)
-        line = pieces[start:end]
-        if line.startswith(key):
-            return int(line[len(key) :])
-        if line < key:
-            low = end + 1
-        else:
-            high = start
-    return None

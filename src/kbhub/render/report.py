@@ -226,7 +226,12 @@ _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
 def model_answer(report: Report, limit: float = ANSWER_BYTES) -> tuple[str, Any]:
     """Return a report in at most `limit` UTF-8 bytes, and the result with only what is in the text."""
     items = [part for part in report.parts if isinstance(part, Item)]
-    notes = _notes(report.notes, report.most_notes)
+    notes: list[str] = []  # and a line that counts those of a kind that are too many
+    for form, group in groupby(report.notes, key=lambda note: note.template if isinstance(note, Say) else ""):
+        texts, label = [*map(model_line, group)], form.partition(":")[0] or "Note"
+        notes += [text if form else f"{label}: {text}" for text in texts[: report.most_notes]]
+        more = len(texts) - report.most_notes
+        notes += [f"{label}: … and {more} more."] if more > 0 else []
 
     def around(count: int) -> tuple[list[str], list[str]]:
         top = [*map(model_line, report.summary(count) if callable(report.summary) else report.summary)]
@@ -296,16 +301,6 @@ def _plain_ref(ref: str) -> str | None:
 def _size_of(text: str) -> int:
     """Return the UTF-8 bytes of a line, including its newline."""
     return len(text.encode("utf-8", "replace")) + 1
-
-
-def _notes(notes: Iterable[Text], most: int) -> list[str]:
-    """Return a line for each note, and one that counts those of a kind that are too many."""
-    lines = []
-    for form, group in groupby(notes, key=lambda note: note.template if isinstance(note, Say) else ""):
-        texts, label = [*map(model_line, group)], form.partition(":")[0] or "Note"
-        lines += [text if form else f"{label}: {text}" for text in texts[:most]]
-        lines += [f"{label}: … and {len(texts) - most} more."] if len(texts) > most else []
-    return lines
 
 
 def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> list[str]:

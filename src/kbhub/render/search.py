@@ -186,7 +186,17 @@ def search_report(
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
     summary = partial(_summary, result, query, None if nearest else cursor)
-    calls = partial(_calls, result, query, full)
+    reworded, calls = [_reworded("search", "query", "")], list[Text]()
+    if result.hits and (full or not _empty_handed(result)):
+        calls = reworded if result.verdict == "weak" and not query.queries and not query.offset else []
+    elif not result.searched:
+        calls = ["`status` shows indexing progress and problems."]
+    elif query.offset:
+        calls = [f"There are {_total(result)} hits in total; search without `cursor` for the first."]
+    elif is_unfinished(result.notes):
+        calls = ["Search again in a moment; `status` shows how far indexing is."]
+    else:
+        calls = ["`status` lists the bases and what is indexed.", *(reworded if rewording_helps(result.notes) else [])]
     return Report(parts=items, summary=summary, calls=calls, notes=_notes(result), data=result, lists=("hits",))
 
 
@@ -295,21 +305,6 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
 def _warning(one: Hit | Source) -> Text:
     outdated = f"outdated: {one.outdated}" if one.outdated else ""
     return Bare("; ".join(filter(None, (REJECTED if one.rejected else "", outdated))))
-
-
-def _calls(result: SearchResult, query: Query, full: bool, _shown: int) -> Sequence[Text]:
-    """Return what a model does next."""
-    if result.hits and (full or not _empty_handed(result)):
-        reword = result.verdict == "weak" and not query.queries and not query.offset
-        return [_reworded("search", "query", "")] if reword else []
-    if not result.searched:
-        return ["`status` shows indexing progress and problems."]
-    if query.offset:
-        return [f"There are {_total(result)} hits in total; search without `cursor` for the first."]
-    if is_unfinished(result.notes):
-        return ["Search again in a moment; `status` shows how far indexing is."]
-    asked = [_reworded("search", "query", "")] if rewording_helps(result.notes) else []
-    return ["`status` lists the bases and what is indexed.", *asked]
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from kbhub.documents.shown_text import readable
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import ChunkRow, Key, Selection
-from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, first_of_each, known_keys, newest, paths_of, select
+from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
 from kbhub.index.query.excerpts import density, excerpt, spans
 from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
@@ -126,15 +126,14 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     vector = _vector(plan, bases) if query.mode != "keyword" and plan.text.strip() else None
     if vector is None and query.mode == "semantic":
         words, fixes = _by_words(plan, bases)
-    rankings, near = {"keyword": words.ranking}, retrieval.SemanticRanking(Ranking.joined(()), NO_CHUNKS, np.zeros(0))
+    rankings, near = {"keyword": words.ranking}, retrieval.NOTHING_NEAR
     if vector is not None:
         if query.mode == "semantic":
             del rankings["keyword"]
         if not rankings or "semantic" not in query.without:
             comparable = [base.index if base.comparable else None for base in bases.open]
-            others = words.ranking.chunks if rankings else NO_CHUNKS
             each = retrieval.EACH if plan.by_document else None
-            near = retrieval.semantic_ranking(comparable, vector, plan.selections, others, each)
+            near = retrieval.semantic_ranking(comparable, vector, plan.selections, words.ranking.chunks, each)
             rankings["semantic"] = near.ranking
             if "keyword" in query.without:
                 rankings.pop("keyword", None)
@@ -169,7 +168,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     log.debug("%s: ranked %d, hits %d, confidence %.2f", mode, len(hits), total, trust)
     ends = judge.ENDS_WITH_NEAREST if mode == "semantic" and not near.complete else ""
     if query.min_signals > 1 and plan.both:
-        every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking)
+        every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking.chunks)
         ends = "" if every else judge.ENDS_WITH_BOTH
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"),
@@ -363,9 +362,9 @@ class Remaining:
             found.append(Ranking(base.columns.ids[positions] + np.int64(base.base << CHUNK_BITS), documents, values))
         hits = Ranking.joined(found)
         if document_signals.uneven(plan.query, bases):
-            wanted = len(hits)
-        hits = hits.best(min(wanted, len(hits)), retrieval.places_in(bases.indexes))
-        rows = zip(hits.as_keys(), hits.documents.tolist(), (hits.values / self._most).tolist(), strict=True)
+            wanted = sys.maxsize
+        hits = hits.best(wanted, retrieval.places_in(bases.indexes))
+        rows = zip(keys_of(hits.chunks), hits.documents.tolist(), (hits.values / self._most).tolist(), strict=True)
         ordered = [Candidate(key, (key[0], document), (), (), share) for key, document, share in rows]
         document_signals.weigh(plan, bases, ordered)
         ordered.sort(key=attrgetter("score"), reverse=True)
@@ -410,8 +409,10 @@ def described(
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         near = _near(best, bases, also, decided=decided) if best is page[0] else []
-        if document.path.lower().endswith(SITE_SUFFIXES):
-            chunk, near = _shown(chunk), [*map(_shown, near)]
+        if document.path.lower().endswith(SITE_SUFFIXES):  # without what only a documentation site understands
+            chunk, *near = [
+                replace(one, text=one.text[: one.prose] + readable(one.text[one.prose :])) for one in (chunk, *near)
+            ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)
         text, offset = _excerpt(chunk, words, room, weights, decided=decided)
@@ -470,12 +471,6 @@ def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> lis
             if _DECISION.search(chunks[other.key].text):
                 return [chunks[other.key]]
     return [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
-
-
-def _shown(chunk: ChunkRow) -> ChunkRow:
-    """Return a chunk without what only a documentation site understands."""
-    text = readable(chunk.text[chunk.prose :])
-    return replace(chunk, text=f"{chunk.text[: chunk.prose]}{text}")
 
 
 def _excerpt(

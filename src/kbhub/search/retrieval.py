@@ -135,6 +135,9 @@ class SemanticRanking:
     """Whether every document with a near chunk is included."""
 
 
+NOTHING_NEAR = SemanticRanking(Ranking.joined(()), NO_CHUNKS, np.zeros(0))
+
+
 def semantic_ranking(
     indexes: Sequence[Index | None],
     vector: NDArray[np.float32],
@@ -169,7 +172,7 @@ def semantic_ranking(
         chosen = spread(documents, values[close], RANKED, each)
         rankings.append(Ranking(chunks[close[chosen]], documents[chosen], values[close[chosen]]))
     ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
-    complete = every and (close_by <= RANKED or len(ranking) < RANKED)
+    complete = every and (close_by <= RANKED or len(ranking.chunks) < RANKED)
     return SemanticRanking(ranking, np.concatenate(compared), np.concatenate(similarities), complete)
 
 

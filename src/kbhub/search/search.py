@@ -43,11 +43,13 @@ class LlmOptions:
 NO_LLM = LlmOptions()
 
 
-def search(hub: Hub, query: Query | str, weights: TermWeights | None = None, *, typing: bool = False) -> SearchResult:
+def search(
+    hub: Hub, query: Query | str, weights: TermWeights | None = None, *, typing: bool = False, notes: Sequence[str] = ()
+) -> SearchResult:
     """Search all selected bases as last indexed; one that fails is listed in `skipped`.
 
     A string is searched with the mode and limit of the settings; `weights` gets those of its terms. The last word of a
-    query that somebody is typing may be the beginning of one.
+    query that somebody is typing may be the beginning of one. `notes` are the last of the result.
     """
     # numpy costs 15 MB and 60 ms, and many servers never get a query.
     from kbhub.search import pipeline  # noqa: PLC0415
@@ -55,7 +57,7 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None, *, 
     if isinstance(query, str):
         defaults = hub.config().settings.search
         query = Query(text=query, mode=defaults.mode, limit=defaults.limit)
-    selected, notes, embedder = hub.select(query.bases), list[str](), None
+    selected, own, embedder = hub.select(query.bases), list[str](), None
     if query.mode != "keyword":
         reason: object = "`embedder.model` is `none`."
         try:
@@ -64,9 +66,9 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None, *, 
                 embedder = None
         except EmbedderError as error:  # a model server may not answer
             embedder, reason = None, error
-        notes += [] if embedder else [f"Keyword search only: {reason}"]
+        own += [] if embedder else [f"Keyword search only: {reason}"]
     with hub.readers, ExitStack() as stack:
-        bases = _opened(hub, selected, query, embedder, notes, stack)
+        bases = _opened(hub, selected, query, embedder, own, stack)
         if typing:
             query = query.model_copy(
                 update={"text": load("kbhub.index.query.spelling:completed")(bases.indexes, query.text)}
@@ -81,7 +83,7 @@ def search(hub: Hub, query: Query | str, weights: TermWeights | None = None, *, 
         update={
             "searched": tuple(dict.fromkeys(searched)),
             "skipped": tuple(bases.skipped),
-            "notes": tuple(dict.fromkeys((*result.notes, *late))),
+            "notes": (*dict.fromkeys((*result.notes, *late)), *notes),
         }
     )
 
@@ -157,17 +159,12 @@ def search_assisted(
         query = query.model_copy(update={"queries": cut, "passage": query.passage[:MOST_CHARACTERS]})
     if query.queries or query.passage:
         expands = False
-
-    def run(asked: Query) -> SearchResult:
-        result = search(hub, asked, weights)
-        return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
-
-    if not (expands or reranks):
-        return run(query)
+    wants = expands or reranks
+    searches = [name for extension in extensions() for name in extension.searches] if wants else []
+    notes = notes if searches or not wants else (*notes, NO_LLM_INSTALLED)
+    run = partial(search, hub, weights=weights, notes=notes)
     expansion = replace(settings.expansion, enabled=expands, model=wanted.expand_model or settings.expansion.model)
     rerank = replace(settings.rerank, enabled=reranks)
-    searches = [name for extension in extensions() for name in extension.searches]
-    notes = notes if searches else (*notes, NO_LLM_INSTALLED)
     for name in searches:
         run = partial(load(name), run, hub, expansion, rerank)
     return run(query)

@@ -57,7 +57,29 @@ class SqliteIndex(Index):
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
         """See `Index`; the state stays, even if its file is replaced meanwhile."""
-        identity, connection = self._take()
+        connection: apsw.Connection | None = None
+        try:
+            state = self.path.stat()
+            identity = state.st_dev, state.st_ino
+            # Idle ones are shared by threads; one per thread would exhaust the file descriptors of a process.
+            while self._idle and connection is None:
+                with suppress(IndexError):  # another thread may have taken it
+                    file, idle = self._idle.pop()
+                    if file == identity:
+                        connection = idle
+                    else:
+                        idle.close(force=True)
+            if connection is None:
+                connection = schema.open_reader(self.path)
+                connection.register_fts5_function(  # of a single-phrase query in the current row, weighted by column
+                    "occurrences", lambda api, *_: float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
+                )
+        except FileNotFoundError:
+            raise self._unavailable(NOT_THERE) from None
+        except OSError as error:
+            raise self._unavailable(f"{self.path}: {error.strerror}") from error
+        except (ValueError, apsw.Error) as error:
+            raise self._unavailable(str(error)) from error
         outer: Any = getattr(self._local, "seen", None)
         self._local.seen = Snapshot(connection, identity)
         sound = False
@@ -160,30 +182,6 @@ class SqliteIndex(Index):
                 marker = os.open(f"{self.path}{schema.DAMAGED}", flags, 0o600)
                 with os.fdopen(marker, "w", encoding="utf-8", errors="replace") as file:
                     file.write(what)
-
-    def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
-        """Return a connection for one snapshot and the identity of its file."""
-        # Shared by threads; one per thread would exhaust the file descriptors of a process.
-        try:
-            state = self.path.stat()
-            identity = state.st_dev, state.st_ino
-            while self._idle:
-                with suppress(IndexError):  # another thread may have taken it
-                    file, connection = self._idle.pop()
-                    if file == identity:
-                        return file, connection
-                    connection.close(force=True)
-            opened = schema.open_reader(self.path)
-            opened.register_fts5_function(  # of a single-phrase query in the current row, weighted by column
-                "occurrences", lambda api, *_: float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
-            )
-        except FileNotFoundError:
-            raise self._unavailable(NOT_THERE) from None
-        except OSError as error:
-            raise self._unavailable(f"{self.path}: {error.strerror}") from error
-        except (ValueError, apsw.Error) as error:
-            raise self._unavailable(str(error)) from error
-        return identity, opened
 
     def _unavailable(self, reason: str) -> IndexUnavailable:
         full = "" if reason == NOT_THERE else " --full"
