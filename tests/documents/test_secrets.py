@@ -144,7 +144,7 @@ def test_a_log_of_a_session_is_indexed_without_them():
     data = "\n".join(map(json.dumps, records)).encode()
 
     base = Base(id="logs", path="/logs", origin="config", kind="session")
-    document, _ = read_source(base, "a.jsonl", io.BytesIO(data), len(data))
+    document = read_source(base, "a.jsonl", io.BytesIO(data), len(data))
 
     text = "\n".join(document.lines)
     assert text.count("[GitHub token left out]") == 2

@@ -111,9 +111,8 @@ GEMINI_JSON = json.dumps({"sessionId": "g-0", "projectHash": "abc", "messages": 
 
 
 def parse(data, path="a.jsonl"):
-    document, kind = read_source(BASE, path, io.BytesIO(data), len(data))
-    assert kind == "session"
-    return document, chunks_of(document, kind)
+    document = read_source(BASE, path, io.BytesIO(data), len(data))
+    return document, chunks_of(document, "session")
 
 
 def said(chunks):
@@ -256,10 +255,10 @@ def test_a_log_is_read_as_a_stream():
             raise AssertionError("read as a whole")
 
     file = Counting(CLAUDE * 200)
-    document, kind = read_source(BASE, "a.jsonl", file, len(CLAUDE) * 10)
+    document = read_source(BASE, "a.jsonl", file, len(CLAUDE) * 10)
 
     assert file.longest < 6000
-    assert 30 == len(chunks_of(document, kind))
+    assert 30 == len(chunks_of(document, "session"))
 
 
 # In a base
@@ -319,7 +318,7 @@ def test_a_long_log_is_read_in_bounded_time():
     """50 MB, most of it tool output, within some seconds."""
     output = [{"type": "tool_result", "content": "x" * 400_000}]
     data = log(*[record for _ in range(120) for record in (claude("user", "next"), claude("user", output))])
-    document, _ = read_source(BASE, "a.jsonl", io.BytesIO(data), 100 * MEGABYTE)
+    document = read_source(BASE, "a.jsonl", io.BytesIO(data), 100 * MEGABYTE)
     assert len(data) > 45 * MEGABYTE
     assert len(document.lines) < 2000
 
@@ -367,4 +366,4 @@ def test_cursor_logs_have_what_was_asked_said_and_run():
         ("assistant", ["I look at the rates."], ["Tool Shell: make rates", "Tool StrReplace: tax.py: 0 → 0.19"]),
         ("assistant", ["The rate was missing."], []),
     ]
-    assert read_source(BASE, "u.jsonl", io.BytesIO(CURSOR), MEGABYTE)[0].front_matter["agent"] == "Cursor"
+    assert read_source(BASE, "u.jsonl", io.BytesIO(CURSOR), MEGABYTE).front_matter["agent"] == "Cursor"

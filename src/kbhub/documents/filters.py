@@ -96,8 +96,6 @@ class Layer:
 
     def among(self, prefix: str, names: Iterable[str]) -> list[str]:
         """Return the files of a folder that some rule matches; `prefix` is its path with a slash, or empty."""
-        if not self.rules:
-            return []
         search, before = self._any.search, self.prefix + prefix[self.skip :]
         return [name for name in names if search(before + name)]
 
@@ -231,7 +229,8 @@ class Filters:
         `path` is the folder as the base shows it, empty for the base itself; `real` is the folder on disk, relative to
         the base; `names` are the ignore files in it.
         """
-        rules = read_rules(self.root / real, names)
+        if not (rules := read_rules(self.root / real, names)):
+            return layers
         if len(rules) >= MAX_RULES:
             counts = Counter(rule.source for rule in rules)
             self.overfull += [source for source, count in counts.items() if count == MAX_RULES]

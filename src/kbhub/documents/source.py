@@ -17,10 +17,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, field, replace
 from pathlib import PurePosixPath
-from typing import IO, Any, BinaryIO, Self
+from typing import IO, Any, BinaryIO
 
 from kbhub.documents import sessions
 from kbhub.documents.chunking import chunk_document
@@ -28,6 +28,7 @@ from kbhub.documents.converted import chunk_parts, document_of_markdown, structu
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode, decoded_lines, outlined, parse_document
 from kbhub.types import Base, Chunk, Document, Heading, Kind
+from kbhub.values import struct
 from kbhub.workspace import formats
 from kbhub.workspace.child_processes import answering, end, greeting, start
 
@@ -36,18 +37,18 @@ log = logging.getLogger(__name__)
 
 def read_source(
     base: Base, path: str, file: BinaryIO, max_bytes: int, parser: IsolatedParser | None = None
-) -> tuple[Document, Kind]:
+) -> Document:
     """Read a file of a base up to its size limit, a session log line by line; raises only OSError."""
     kind = formats.kind_of(base, path)
     if kind == "session":
-        return sessions.read_session(path, file, max_bytes), kind
+        return sessions.read_session(path, file, max_bytes)
     data = file.read(max_bytes + 1)
     if not formats.is_converted(kind):
-        return parse_text(path, data, inline=base.inline_tags), kind
+        return parse_text(path, data, inline=base.inline_tags)
     if parser is not None:
-        return parser.parse(path, kind, data), kind
+        return parser.parse(path, kind, data)
     with IsolatedParser() as own:
-        return own.parse(path, kind, data), kind
+        return own.parse(path, kind, data)
 
 
 def chunks_of(document: Document, kind: Kind) -> list[Chunk]:
@@ -164,25 +165,21 @@ file that is left out is not read again until it changes."""
 GREETING = greeting("parses")
 
 
-class IsolatedParser:
+@struct(frozen=False)
+class IsolatedParser(AbstractContextManager["IsolatedParser"]):
     """A process that parses files; started for the first one and kept for others. Not thread-safe."""
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._late: list[str] = []
-        """Paths of files that reached `PARSE_SECONDS`."""
+    _process: subprocess.Popen[bytes] | None = None
+    _late: list[str] = field(default_factory=list)
+    """Paths of files that reached `PARSE_SECONDS`."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_: object) -> None:
         """End the process, if there is one."""
         if self._process is not None:
             end(self._process)
             self._process = None
+
+    __exit__ = close
 
     def parse(self, path: str, kind: Kind, data: bytes) -> Document:
         """Parse a file of a converted kind other than `session`; raises OSError if no process can be started."""

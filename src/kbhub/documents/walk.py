@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable, PathNotContained
-from kbhub.types import Base, FileEntry, Kind, Problem
+from kbhub.types import Base, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import FOLDER, STEPWISE, open_regular
 from kbhub.workspace.formats import IGNORE_NAMES, NATIVE_SUFFIXES, TAKEN_SUFFIXES, is_text, kind_of, passed_over
@@ -142,14 +142,10 @@ def is_relative(path: str) -> bool:
 
 def _parts(path: str) -> list[str] | None:
     """Segments of a relative path, or None if it is not one."""
-    separators = {"/", os.sep}
-    if not path or "\0" in path or path[0] in separators:
-        return None
     parts = path.replace(os.sep, "/").split("/")
     # On Windows, a colon denotes a drive or an alternate data stream.
-    if any(part in ("", ".", "..") or (os.name == "nt" and ":" in part) for part in parts):
-        return None
-    return parts
+    outside = "\0" in path or (os.name == "nt" and ":" in path)
+    return None if outside or not {"", ".", ".."}.isdisjoint(parts) else parts
 
 
 @struct
@@ -190,10 +186,6 @@ class Scan:
                 paths = map(listing.prefix.__add__, listing.names)
                 self._files.update(zip(paths, zip(listing.sizes, listing.times, strict=True), strict=True))
         return self._files
-
-    def entry(self, path: str) -> FileEntry:
-        """Return a file by its path."""
-        return FileEntry(path, *self.files[path])
 
 
 def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
@@ -340,6 +332,7 @@ class Traversal:
         out = {
             name
             for layer in (self.filters.exclude, *folder.layers)
+            if layer.rules
             for name in layer.among(plain.prefix, plain.names)
             if self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False)
         }
@@ -351,7 +344,8 @@ class Traversal:
         if plain.names:
             self.plain.append(plain)
             self.count += len(plain.names)
-        self._pass_over(passed, folder)
+        if passed:
+            self._pass_over(passed, folder)
         return listed
 
     def _split(

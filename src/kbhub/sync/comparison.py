@@ -188,7 +188,7 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             differ += young
             if keeping.rules:
                 differ += filter(keeping.lacks, files.keys() - differ)
-            different = [scan.entry(path) for path in sorted(differ)]
+            different = [FileEntry(path, *files[path]) for path in sorted(differ)]
             failed = dict(index.problems()) if different else {}
     except IndexUnavailable:
         return _from_nothing(scan)
@@ -236,7 +236,8 @@ def are_as_indexed(base: Base, index: Index, young: Sequence[FileEntry]) -> bool
 
 
 def _from_nothing(scan: Scan) -> Difference:
-    return Difference(scan, tuple(map(scan.entry, sorted(scan.files))), (), new_index=True)
+    suspects = tuple([FileEntry(path, *file) for path, file in sorted(scan.files.items())])
+    return Difference(scan, suspects, (), new_index=True)
 
 
 def compare_some(base: Base, index: Index, paths: Collection[str], frame: object, limits: Limits) -> Difference | None:
@@ -264,7 +265,7 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
             generation = index.generation()
     except IndexUnavailable:
         return None
-    suspects = tuple(scan.entry(path) for path, file in sorted(scan.files.items()) if indexed.get(path) != file)
+    suspects = tuple([FileEntry(path, *file) for path, file in sorted(scan.files.items()) if indexed.get(path) != file])
     return Difference(
         scan, suspects, tuple(gone(indexed, scan)), new_index=False, generation=generation, paths=frozenset(paths)
     )

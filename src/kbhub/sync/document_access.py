@@ -88,4 +88,4 @@ def _shared_content(hub: Hub, base: Base, path: str) -> bytes | None:
 def _parsed(hub: Hub, base: Base, path: str, file: BinaryIO) -> Opened:
     digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
     file.seek(0)
-    return Opened(read_source(base, path, file, hub.limits().bytes_of(kind_of(base, path)))[0], digest)
+    return Opened(read_source(base, path, file, hub.limits().bytes_of(kind_of(base, path))), digest)

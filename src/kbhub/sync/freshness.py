@@ -231,16 +231,24 @@ def _freshen(
 def sync_written(hub: Hub, base: Base, *, max_age: float | None = 0.0, wait: bool = False) -> bool:
     """Index what was just written to a base, unless it has very many other changes; return whether nothing failed.
 
-    With `wait`, another process that indexes the base is waited for, 5 s at most.
+    With `wait`, another process that indexes the base is waited for, 5 s at most; `max_age` is as in `Freshness.due`.
     """
+    asked = time.perf_counter()
     try:
         if base.id not in {other.id for other in hub.discovery().bases}:
             hub.rediscover()
-        for behind in freshen(hub, (base.id,), max_age=max_age):
-            if behind.files <= hub.config().settings.limits.freshen_files and (wait or not behind.busy):
-                for _ in range(BUSY_TRIES if wait else 1):
-                    if not sync(hub, (base.id,))[0].busy:
-                        break
+        if base.engine:  # its publisher keeps it in step
+            return True
+        state, index = hub.state(Freshness), hub.index(base)
+        due = partial(state.due, index.path, max_age, asked)
+        if (difference := state.compare(base, index, hub.limits(), due=due)) is None:
+            return True  # another thread has compared it since
+        state.behind[base.id] = len(difference)
+        if 0 < len(difference) <= hub.config().settings.limits.freshen_files:
+            for _ in range(BUSY_TRIES if wait else 1):
+                if not _sync(hub, base, difference=difference).busy:
+                    return True
+            state.forget(index.path)  # whoever writes the index may have listed the files before
     except KbhubError:  # what was written stays; `status` reports what is wrong with the index
         return False
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import logging
 import os
 import pickle
@@ -23,7 +22,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.source import IsolatedParser, chunks_of, packed, read_source
+from kbhub.documents.source import IsolatedParser, chunks_of, packed, parse_text, read_source
 from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewDocument
@@ -95,18 +94,21 @@ class DocumentReader:
                 return None
             kind = kind_of(self.base, entry.path)
             limit = self.limits.bytes_of(kind)
-            with open_contained(self.base, entry.path) as opened:
-                file: Any = opened
-                if not is_converted(kind):  # text is read once; a converted file may be large, and is often only hashed
-                    data = opened.read(entry.size + 1)  # memory is taken for its size, unless it has grown
-                    more = b"" if len(data) <= entry.size else opened.read(max(0, limit - entry.size))
-                    file = io.BytesIO(data + more)
-                # If it grows meanwhile, the hash covers less than was parsed, and the next sync reads it again.
-                digest = hashlib.file_digest(file, "sha256").digest()
+            with open_contained(self.base, entry.path) as file:
+                data = None
+                if is_converted(kind):  # it may be large, and is often only hashed
+                    digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
+                else:
+                    data = file.read(entry.size + 1)  # memory is taken for its size, unless it has grown
+                    data += b"" if len(data) <= entry.size else file.read(max(0, limit - entry.size))
+                    digest = hashlib.sha256(data).digest()
                 if digest == known and not (kept_too and self.keeping.lacks(entry.path)):
                     return None
-                file.seek(0)
-                document, kind = read_source(self.base, entry.path, file, limit, self.parser)
+                if data is None:  # if it grows meanwhile, more is parsed than hashed, and the next sync reads it again
+                    file.seek(0)
+                    document = read_source(self.base, entry.path, file, limit, self.parser)
+                else:
+                    document = parse_text(entry.path, data, inline=self.base.inline_tags)
         except (OSError, PathNotContained) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._fail(entry, f"Cannot read it: {reason}.")

@@ -204,7 +204,7 @@ class Run:
         if difference is None:
             indexed = self.writer.files()
             suspects = [
-                self.scan.entry(path)
+                FileEntry(path, *file)
                 for path, file in self.scan.files.items()
                 if self.full or indexed.get(path, ())[:2] != file or self.files.keeping.lacks(path)
             ]

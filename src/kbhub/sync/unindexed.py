@@ -59,7 +59,7 @@ def scan(
     Returns how far the scan came, and an open index of what it found, if anything; `stack` deletes it.
     """
     listed = DeletedTexts(None, base).scan(limits)
-    lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
+    lacking = [FileEntry(path, *listed.files[path]) for path in sorted(listed.files.keys() - set(indexed))]
     found = UnindexedScan(base, len(listed.files), len(lacking))
     best = _best(found, lacking, terms, limits) if len(lacking) <= SCAN_FILES else []
     if not best:

@@ -188,7 +188,7 @@ class _Intake:
         if digest in cited.values():
             self._keep(kept, data)  # it may have been deleted
             return done
-        document, _ = read_source(self.base, kept, io.BytesIO(data), len(data), self.parser)
+        document = read_source(self.base, kept, io.BytesIO(data), len(data), self.parser)
         whole = "\n".join(document.lines)
         if not whole.strip():
             raise KbhubError(document.problems[0] if document.problems else "it has no text")
@@ -240,7 +240,7 @@ class _Intake:
                 return ()
             into_trash(self.hub, self.base, kept, old)
             folder.replace(name, data, old)
-        both = (read_source(self.base, kept, io.BytesIO(one), len(one), self.parser)[0] for one in (old.data, data))
+        both = (read_source(self.base, kept, io.BytesIO(one), len(one), self.parser) for one in (old.data, data))
         was, now = (Counter(line.strip() for line in one.lines if line.strip()) for one in both)
         lines = [*(f"+ {line}" for line in now - was), *(f"- {line}" for line in was - now)]
         return tuple(one_line(line, TITLE_BYTES) for line in lines[:CHANGED_LINES])

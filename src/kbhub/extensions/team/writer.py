@@ -25,6 +25,7 @@ from kbhub.index.references import docid_in, embedded_text
 from kbhub.index.signatures import bits_of, sign
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
 from kbhub.types import Base, Chunk, FileEntry
+from kbhub.workspace.formats import kind_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -360,8 +361,8 @@ class TeamFiles:
 
     def _write(self, path: str, data: bytes, *, new: bool) -> None:
         entry = FileEntry(path, len(data), time.time_ns())
-        document, kind = read_source(self._base, path, BytesIO(data), self._hub.limits().file_bytes)
-        written = new_document(self._base, entry, document, kind, hashlib.sha256(data).digest())
+        document = read_source(self._base, path, BytesIO(data), self._hub.limits().file_bytes)
+        written = new_document(self._base, entry, document, kind_of(self._base, path), hashlib.sha256(data).digest())
         with self._writer(data) as writer:
             if new and writer.files([path]):
                 raise FileExistsError(path)

@@ -254,7 +254,7 @@ class Packing:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._reader, self._thread = schema.open_again(connection), ThreadPoolExecutor(1)
-        self._state = self._thread.submit(_state, _rows_of(self._reader))
+        self._state = self._thread.submit(_state, partial(_rows, self._reader))
 
     def __enter__(self) -> Self:
         return self
@@ -276,12 +276,12 @@ class Packing:
         connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
         connection.executemany("INSERT INTO packed VALUES (?, ?)", columns.packed(known, made, embedder))
         connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", self._postings(known))
-        checksum = schema.packed_sum(_rows_of(connection))
+        checksum = schema.packed_sum(partial(_rows, connection))
         connection.execute("INSERT INTO meta VALUES (?, ?)", (schema.PACKED_SUM, checksum))
 
     def _postings(self, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield the postings of common terms; the second thread finds those of every other one."""
-        columns, rows, others = _arrays(), _rows_of(self._connection), _rows_of(self._reader)
+        columns, rows, others = _arrays(), partial(_rows, self._connection), partial(_rows, self._reader)
         most = min(known.chunks / columns.COMMON, columns.MOST_ASKED)
         terms = [term for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", most)]
         for start in range(0, len(terms), TERMS):
@@ -304,11 +304,8 @@ def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
         raise apsw.CorruptError(str(error)) from error
 
 
-def _rows_of(connection: apsw.Connection) -> Rows:
-    def rows(statement: str, *values: Any) -> list[Any]:
-        return connection.execute(statement, tuple(map(_bound, values))).fetchall()
-
-    return rows
+def _rows(connection: apsw.Connection, statement: str, *values: Any) -> list[Any]:
+    return connection.execute(statement, tuple(map(_bound, values))).fetchall()
 
 
 OPTIMISE_SHARE = 0.2
@@ -323,7 +320,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
     def __init__(self, path: Path) -> None:
         self._connection = schema.open_writer(path)
-        self._rows = _rows_of(self._connection)
+        self._rows = partial(_rows, self._connection)
 
     def close(self, *_: object) -> None:
         """Close the file; an unfinished transaction is rolled back."""
