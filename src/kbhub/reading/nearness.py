@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -77,3 +78,14 @@ def vector_of(means: Means, path: str) -> NDArray[np.float32] | None:
     vector: NDArray[np.float32] = means.vectors[row].astype(np.float32)
     length = float(np.linalg.norm(vector))
     return vector / length if length else None
+
+
+def vectors_of(means: Mapping[str, Means | None], documents: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+    """Return the mean vector of each (base, path), a row each; zeros if it has none, or one shorter than another's."""
+    found = [vector_of(own, path) if (own := means[base]) else None for base, path in documents]
+    width = max((len(vector) for vector in found if vector is not None), default=0)
+    rows = np.zeros((len(documents), width), np.float32)
+    for row, vector in zip(rows, found, strict=True):
+        if vector is not None and len(vector) == width:
+            row[:] = vector
+    return rows

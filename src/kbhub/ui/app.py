@@ -7,6 +7,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,8 @@ class StaticParts(StaticFiles):
 
 def create_app(hub: Hub) -> Starlette:
     """Create the application that shows a hub."""
-    app = Starlette(
-        routes=[*ROUTES, Mount("/static", StaticParts(directory=STATIC))],
-        exception_handlers={KbhubError: _fault, HTTPException: _fault},
-    )
+    routes = [*ROUTES, Mount("/static", StaticParts(directory=STATIC))]
+    app = Starlette(routes=routes, exception_handlers={KbhubError: _fault, HTTPException: _fault})
     app.state.site = Site(hub)
     return app
 
@@ -162,9 +161,8 @@ def open_browser(address: str, file: Path) -> bool:
     `file` is written to lead there, and the browser is given its name, as other users can read the arguments of a
     process.
     """
-    try:
+    with suppress(OSError, webbrowser.Error):
         private_directory(file.parent)
         write_atomically(file, rendered("redirect.html", address=address))
         return webbrowser.open(file.as_uri())
-    except (OSError, webbrowser.Error):
-        return False
+    return False

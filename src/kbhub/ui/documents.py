@@ -229,9 +229,7 @@ def read_address(ref: str) -> str:
 def counted_bases(site: Site) -> list[Entry]:
     """Return the active bases with how many documents they have."""
     counts = dict(site.each(lambda base, index: (base.id, index.counts()[0])))
-    return [
-        Entry(base.id, f"/documents?{urlencode({'base': base.id})}", counts.get(base.id, 0)) for base in site.bases()
-    ]
+    return [replace(_trail(base.id, "")[0], count=counts.get(base.id, 0)) for base in site.bases()]
 
 
 def places(request: Request) -> Response:
@@ -258,10 +256,9 @@ def _content(
     site: Site, base: Base, index: Index, folder: str, first: int
 ) -> tuple[list[tuple[int, Entry]], int, list[Entry]]:
     """Return the tree of folders, the number of entries of a folder, and those from the `first` on."""
-    bases, paths = site.bases(), index.paths()
-    counts = Counter(
-        "/".join(parts[:depth]) for parts in (path.split("/") for path in paths) for depth in range(1, len(parts))
-    )
+    bases, paths, entries = site.bases(), index.paths(), dict[str, Entry]()
+    split = (path.split("/") for path in paths)
+    counts = Counter("/".join(parts[:depth]) for parts in split for depth in range(1, len(parts)))
 
     def of(name: str) -> Entry:
         return replace(_trail(base.id, name)[-1], count=counts[name])
@@ -279,12 +276,9 @@ def _content(
     ][:LISTED]
     documents = [path for path in paths if posixpath.dirname(path) == folder]
     shown = [*folders, *documents][first - 1 : first - 1 + LISTED]
-    entries = {
-        row.path: Entry(
-            posixpath.basename(row.path), read_address(ref_of(base, row.path, bases)), row=row, date=date_of(row)
-        )
-        for row in index.documents_at(shown)
-    }
+    for row in index.documents_at(shown):
+        address = read_address(ref_of(base, row.path, bases))
+        entries[row.path] = Entry(posixpath.basename(row.path), address, row=row, date=date_of(row))
     return tree, len(folders) + len(documents), [entries.get(path) or of(path) for path in shown]
 
 

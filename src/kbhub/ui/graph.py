@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.graph import Faults, Graph, Node, found_document, graph_of
-from kbhub.reading.nearness import NEAR_FLOOR, Means, means_in, vector_of
+from kbhub.reading.nearness import NEAR_FLOOR, means_in, vectors_of
 from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind
 from kbhub.ui.documents import read_address
@@ -31,18 +31,10 @@ AT_ONCE = 1_000
 
 def near_pairs(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int]]:
     """Return pairs of documents near in meaning: each with its nearest, from `NEAR_FLOOR` on."""
-    if not nodes:
-        return []
-    means: dict[str, Means] = {}
     for name in {base for base, _ in nodes}:
         links = graph.bases[name]
         links.means = links.means or means_in(hub, links.base)
-        if links.means:
-            means[name] = links.means
-    found = [vector_of(means[base], path) if base in means else None for base, path in nodes]
-    width = max((len(vector) for vector in found if vector is not None), default=2)
-    nothing = np.zeros(width, np.float32)
-    vectors = np.stack([nothing if vector is None or len(vector) != width else vector for vector in found])
+    vectors = vectors_of({name: links.means for name, links in graph.bases.items()}, nodes)
     pairs: set[tuple[int, int]] = set()
     for start in range(0, len(nodes), AT_ONCE):
         block = vectors[start : start + AT_ONCE]
@@ -95,6 +87,10 @@ def graph_page(request: Request) -> Response:
     broken = [(graph.ref(edge.source), edge.link, why) for edge, (status, why) in judged if status == "broken"]
     orphans = [node for node in nodes if not (graph.leaving.get(node) or graph.coming.get(node))]
     linked = Counter({node: len(graph.coming.get(node, ())) for node in nodes})
+
+    def named(node: Node) -> tuple[str, str]:
+        return read_address(graph.ref(node)), graph.document(node).title
+
     return site.page(
         request,
         "graph.html",
@@ -104,15 +100,11 @@ def graph_page(request: Request) -> Response:
         nodes=len(nodes),
         drawn=min(len(nodes), MOST_NODES),
         links=sum(edge.goal is not None for edge in edges),
-        orphans=[(read_address(graph.ref(node)), graph.document(node).title) for node in orphans[:LISTED]],
+        orphans=list(map(named, orphans[:LISTED])),
         orphan_count=len(orphans),
         broken=[(read_address(ref), link, why) for ref, link, why in broken[:LISTED]],
         broken_count=len(broken),
-        most=[
-            (read_address(graph.ref(node)), graph.document(node).title, count)
-            for node, count in linked.most_common(10)
-            if count
-        ],
+        most=[(*named(node), count) for node, count in linked.most_common(10) if count],
     )
 
 
@@ -127,14 +119,8 @@ def graph_data(request: Request) -> Response:
     if not (chosen.orphans or chosen.near or chosen.around):
         nodes = [node for node in nodes if graph.leaving.get(node) or graph.coming.get(node)]
     number = {node: at for at, node in enumerate(nodes)}
-    links = sorted(
-        {
-            (number[edge.source], number[edge.goal])
-            for node in nodes
-            for edge in graph.leaving.get(node, ())
-            if edge.goal in number and edge.goal != edge.source
-        }
-    )
+    ends = ((edge.source, edge.goal) for node in nodes for edge in graph.leaving.get(node, ()))
+    links = sorted({(number[source], number[goal]) for source, goal in ends if goal in number and goal != source})
     groups = groups_of(graph, nodes, chosen.color)
     names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
     degrees = Counter(at for link in links for at in link)
@@ -160,9 +146,8 @@ def _chosen(request: Request) -> Chosen:
     color = values.get("color", "folder")
     if color not in ("folder", "tag"):
         raise UsageError(f"Cannot color documents by {color!r}; use folder or tag.")
-    return Chosen(
-        values.get("base", ""), values.get("around", ""), color, values.get("near") == "1", values.get("orphans") == "1"
-    )
+    near, orphans = (values.get(name) == "1" for name in ("near", "orphans"))
+    return Chosen(values.get("base", ""), values.get("around", ""), color, near, orphans)
 
 
 def _nodes(site: Site, graph: Graph, chosen: Chosen) -> list[Node]:

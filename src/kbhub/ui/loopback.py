@@ -110,20 +110,19 @@ class HttpServer(uvicorn.Server):
 
     def __init__(self, app: ASGIApp) -> None:
         logging.getLogger("uvicorn.error").addFilter(_is_news)
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http="h11",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=IDLE_SECONDS,
-                timeout_graceful_shutdown=1,
-            )
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=1,
         )
+        super().__init__(config)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ from kbhub.memory.changes import NEAR_SHOWN, forget, remember
 from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.transfer import refile
-from kbhub.reading.nearness import means_in, vector_of
+from kbhub.reading.nearness import means_in, vectors_of
 from kbhub.render.html import HEIGHT, WIDTH, columns, strength_curve
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import Form, number_of, posted, site_of
@@ -27,7 +27,6 @@ from kbhub.usage.gaps import close_gap, gaps_and_unanswered, show_log
 from kbhub.workspace.discovery import Scope
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -52,12 +51,13 @@ def memories_page(request: Request) -> Response:
     scope = _scope(values.get("scope", ""))
     offset = number_of(values.get("offset", ""))
     listed = memories(site.hub, query or None, scope=scope, tags=[tag] if tag else [], limit=PAGE, offset=offset)
-    every = catalog.all_known(site.hub)
+    every, now = catalog.all_known(site.hub), site.hub.options.clock()
     known = {memory.facts.id: memory for memory in every}
     replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
     changed = [one for one in catalog.subjects_changed(site.hub) if one.id not in replaced] if not query else ()
     counted = catalog.matching(catalog.all_known(site.hub, scope), tags=[tag] if tag else [])
     superseded = 0 if query else sum(bool(memory.facts.superseded_by) for memory in counted)
+    after = urlencode({"q": query, "tag": tag, "scope": scope or "", "offset": offset + PAGE})
     return site.page(
         request,
         "memories.html",
@@ -66,25 +66,14 @@ def memories_page(request: Request) -> Response:
         tag=tag,
         scope=scope or "",
         scopes=SCOPES,
-        listed=[
-            (memory, strength_curve(known[memory.id], site.hub.options.clock()))
-            for memory in listed.memories
-            if memory.id in known
-        ],
+        listed=[(memory, strength_curve(known[memory.id], now)) for memory in listed.memories if memory.id in known],
         total=listed.total - superseded,
         superseded=superseded,
         notes=listed.notes,
         offset=offset,
-        next_page=f"/memories?{urlencode({'q': query, 'tag': tag, 'scope': scope or '', 'offset': offset + PAGE})}"
-        if offset + PAGE < listed.total
-        else None,
+        next_page=f"/memories?{after}" if offset + PAGE < listed.total else None,
         changed=changed,
-        alike=[]
-        if query
-        else [
-            (one, catalog.ref(site.hub, one), other, catalog.ref(site.hub, other), similarity)
-            for one, other, similarity in alike(site.hub, every)
-        ],
+        alike=() if query else alike(site.hub, every),
         trash=trashed(site.hub),
     )
 
@@ -205,27 +194,23 @@ def _scope(name: str) -> Scope | None:
     return name or None
 
 
-def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, MemoryFile, float]]:
-    """Return pairs of memories near in meaning, nearest first, without superseded ones; uses indexes as they are."""
+def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, str, MemoryFile, str, float]]:
+    """Return pairs of memories near in meaning, nearest first, each with its ref, without superseded ones.
+
+    Uses the indexes as they are.
+    """
     current = [memory for memory in memories if not memory.facts.superseded_by]
-    vectors: dict[int, NDArray[np.float32]] = {}
-    for base in {memory.shelf.base.id: memory.shelf.base for memory in current}.values():
-        means = means_in(hub, base)
-        for number, memory in enumerate(current):
-            vector = vector_of(means, memory.path) if means and memory.shelf.base.id == base.id else None
-            if vector is not None:
-                vectors[number] = vector
-    numbers = [number for number in vectors if len(vectors[number]) == len(next(iter(vectors.values())))]
-    if not numbers:
-        return []
-    matrix = np.stack([vectors[number] for number in numbers])
-    similar = np.triu(matrix @ matrix.T, 1)
-    pairs = [
-        (current[numbers[one]], current[numbers[other]], float(similar[one, other]))
+    bases = {memory.shelf.base.id: memory.shelf.base for memory in current}
+    means = {name: means_in(hub, base) for name, base in bases.items()}
+    vectors = vectors_of(means, [(memory.shelf.base.id, memory.path) for memory in current])
+    similar = np.triu(vectors @ vectors.T, 1)
+    near = (
+        (current[one], current[other], float(similar[one, other]))
         for one, other in np.argwhere(similar >= NEAR_SIMILARITY).tolist()
-        if current[numbers[one]].facts.rejected == current[numbers[other]].facts.rejected
-    ]
-    return sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]
+    )
+    pairs = [pair for pair in near if pair[0].facts.rejected == pair[1].facts.rejected]
+    best = sorted(pairs, key=lambda pair: (-pair[2], pair[0].path, pair[1].path))[:MOST_ALIKE]
+    return [(one, catalog.ref(hub, one), other, catalog.ref(hub, other), similarity) for one, other, similarity in best]
 
 
 LOGGED = 2_000
@@ -237,12 +222,6 @@ DAYS = 30
 MOST_READ = 10
 
 VERDICTS = ("strong", "weak", "none", "unjudged")
-
-STARTED = """# {title}
-
-Asked as: {question}
-
-"""
 
 
 def gaps_page(request: Request) -> Response:
@@ -287,5 +266,5 @@ def start_document(request: Request, form: Form) -> str:
     if not question or not path:
         raise UsageError("Enter the question, and the path of the document that should answer it.")
     title = " ".join(question.rstrip("?").split())
-    text = STARTED.format(title=title[:1].upper() + title[1:], question=" ".join(question.split()))
+    text = f"# {title[:1].upper()}{title[1:]}\n\nAsked as: {' '.join(question.split())}\n\n"
     return read_address(write_document(site_of(request).hub, f"{form.get('base', 'project')}@{path}", text=text).ref)

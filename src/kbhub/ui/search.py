@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import re
 import time
 from collections import Counter
@@ -14,9 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-import anyio
-import anyio.lowlevel
-import anyio.to_thread
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from kbhub.answers.answer import Answer, Passage, Source
@@ -38,7 +34,6 @@ from kbhub.ui.documents import counted_bases, read_address
 from kbhub.ui.site import Form, Site, number_of, posted, site_of
 from kbhub.usage.gaps import show_log
 from kbhub.usage.log import USER, log_path, record
-from kbhub.values import struct
 from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
@@ -76,13 +71,8 @@ EXAMPLES = (
 _FILTER_WORD = re.compile(rf"-?{FILTER}")
 
 
-@struct
-class Facet:
-    """A value to narrow the search to."""
-
-    label: str
-    count: int
-    address: str
+Facet = tuple[str, int, str]
+"""A value to narrow the search to: its label, how many hits have it, and the address of the narrower search."""
 
 
 def search_page(request: Request) -> Response:
@@ -144,6 +134,7 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
     """Show what was asked and changed last, tags and bases; for a question, the place of its answer."""
     empty, tags, changed = not asked.text.strip(), Counter[str](), list[tuple[str, str, str]]()
     queries = show_log(site.hub, LOGGED).queries if empty else ()
+    own = {query.text: query for query in reversed(queries) if query.client == USER}
     for base, counts, rows in site.each(lambda *of: (of[0], tag_counts(of[1]), of[1].latest(STARTED))) if empty else ():
         tags.update(counts)
         changed += [(date_of(row) or "", ref_of(base, row.path, site.bases()), row.title) for row in rows]
@@ -155,9 +146,7 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
         result=None,
         bases=site.bases(),
         model=site.hub.config().settings.answers.model,
-        recent=list({query.text: query for query in reversed(queries) if query.client == USER}.values())[
-            : -STARTED - 1 : -1
-        ],
+        recent=list(own.values())[: -STARTED - 1 : -1],
         saved=[(parse_qs(address[2:])["q"][0], address) for address in (_saved(site) if empty else ())],
         changed=sorted(changed, key=lambda one: one[0], reverse=True)[:STARTED],
         tags=tags.most_common(SHOWN_TAGS * 2),
@@ -205,26 +194,23 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
 
     by_base = Counter(hit.base for hit in hits)
     if len(by_base) > 1:
-        yield "Base", [Facet(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
+        yield "Base", [(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
     by_kind = Counter(hit.kind for hit in hits)
     if len(by_kind) > 1:
-        yield "Kind", [Facet(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
+        yield "Kind", [(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
     for key, label in TYPED:
         values = of_hits(partial(values_of, key=key))
         counts = Counter(value for found in values for value in found if isinstance(value, str) and '"' not in value)
         if len(counts) > 1:
             filters = [(value, count, f'{key}:"{value}"') for value, count in counts.most_common(SHOWN_TAGS)]
-            yield label, [Facet(value, count, added(word)) for value, count, word in filters if word not in asked.text]
+            yield label, [(value, count, added(word)) for value, count, word in filters if word not in asked.text]
     tags = Counter(tag for found in of_hits(tags_of) for tags in found.values() for tag in tags)
     narrowing = [(tag, count) for tag, count in tags.most_common() if f"tag:{tag}" not in words and " " not in tag]
     if narrowing:
-        yield "Tag", [Facet(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
+        yield "Tag", [(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
     ages = [hit.age_days for hit in hits if hit.age_days is not None]
-    by_age = [
-        Facet(label, count, added(word))
-        for word, label, days in AGES
-        if 0 < (count := sum(age < days for age in ages)) < len(hits)
-    ]
+    younger = ((label, sum(age < days for age in ages), added(word)) for word, label, days in AGES)
+    by_age = [facet for facet in younger if 0 < facet[1] < len(hits)]
     if by_age and not any(word.startswith("age:") for word in words):
         yield "Changed", by_age
 
@@ -243,29 +229,21 @@ async def stream(request: Request) -> Response:
 
 
 async def _events(site: Site, question: str, bases: list[str]) -> AsyncIterator[str]:
-    send, receive = anyio.create_memory_object_stream[str](math.inf)
-    loop = asyncio.get_running_loop()
+    loop, said = asyncio.get_running_loop(), asyncio.Queue[str]()
 
     def say(event: str, value: Any) -> None:
-        """Send an event from any thread; ignored if the browser has left."""
+        """Send an event from any thread."""
+        loop.call_soon_threadsafe(said.put_nowait, f"event: {event}\ndata: {json.dumps(value)}\n\n")
 
-        def put() -> None:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                send.send_nowait(f"event: {event}\ndata: {json.dumps(value)}\n\n")
-
-        loop.call_soon_threadsafe(put)
-
-    async def answer() -> None:
-        async with send:
-            await loop.run_in_executor(site.answering, _say_answer, site, question, bases, say)
-            await anyio.lowlevel.checkpoint()  # what was said last is put before the end
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(answer)
-        async with receive:
-            async for event in receive:
-                yield event
-        group.cancel_scope.cancel()
+    answered = loop.run_in_executor(site.answering, _say_answer, site, question, bases, say)
+    answered.add_done_callback(lambda _: said.put_nowait(""))  # after all that was said
+    try:
+        while event := await said.get():
+            yield event
+        if not answered.cancelled():  # as if the page ends
+            answered.result()
+    finally:
+        answered.cancel()  # if the browser left before its turn
 
 
 def _say_answer(site: Site, question: str, bases: list[str], say: Callable[[str, Any], None]) -> None:

@@ -132,10 +132,9 @@ class Site:
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page from a template's file, or for a request of htmx only the part that changes."""
-        try:
+        workspace = None
+        with suppress(KbhubError):
             workspace = self.hub.discovery().workspace.directory
-        except KbhubError:
-            workspace = None
         html = rendered(
             template,
             pages=PAGES,
@@ -152,10 +151,9 @@ class Site:
 
     def writable(self) -> bool:
         """Return whether anything may be written from the page."""
-        try:
+        with suppress(KbhubError):
             return not self.hub.config().settings.read_only
-        except KbhubError:
-            return False
+        return False
 
     def check_writable(self, what: str) -> None:
         """Raise `WriteRefused` about something if nothing may be written."""
@@ -164,10 +162,9 @@ class Site:
 
     def bases(self) -> tuple[Base, ...]:
         """Return the active bases; none while the configuration is wrong."""
-        try:
+        with suppress(KbhubError):
             return self.hub.discovery().bases
-        except KbhubError:
-            return ()
+        return ()
 
     def each(self, read: Callable[[Base, Index], T], names: Container[str] | None = None) -> Iterator[T]:
         """Yield what is read of the index of each active base, or each of some, that can be read."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import field
 from html.parser import HTMLParser
 
 from kbhub.documents.converted import decode_as, document_of_markdown
-from kbhub.extensions.formats.markdown_writer import Inline, MarkdownWriter, cell_text, escaped, fenced, pipe_table
+from kbhub.extensions.formats.markdown_writer import Cell, Inline, MarkdownWriter, Table, escaped, fenced
 from kbhub.types import Document
-from kbhub.values import struct
 
 _SPECIAL = re.compile(r"<(?:(!--)|(!\[CDATA\[)|(script|style)(?=[\s/>])|[!?])", re.IGNORECASE)
 _STRAY = re.compile(r"<(?!/?[a-zA-Z]|[!?])")
@@ -57,63 +55,6 @@ def _passed(text: str, match: re.Match[str], missing: set[str]) -> tuple[int, st
 
 MAX_SPAN = 1000
 """Rows or columns of a cell at most, as in browsers."""
-
-REPEATED_CHARACTERS = 200
-"""Longest text of a cell that is repeated in each row that it spans."""
-
-
-@struct(frozen=False)
-class Cell:
-    """A cell of a table."""
-
-    columns: int = 1
-    rows: int = 1
-    lines: list[str] = field(default_factory=list)
-    blocks: bool = False
-    """Whether it has what no cell of a pipe table can have: a heading, a code block, a table."""
-
-
-@struct(frozen=False)
-class Table:
-    """A table that is being read."""
-
-    layout: bool = False
-    """Whether its author says that it only arranges things."""
-    caption: list[str] = field(default_factory=list)
-    rows: list[list[Cell]] = field(default_factory=list)
-    cell: Cell | None = None
-
-    def lines(self, room: int) -> tuple[list[str], int]:
-        """Return the lines of the table, if it has text, and the characters of `room` left for repeated cells."""
-        grid: list[list[str]] = []
-        above: dict[int, tuple[int, str]] = {}
-        """Column → last row that a cell from above spans, and its text."""
-        for number, row in enumerate(self.rows):
-            texts: list[str] = []
-            coming: dict[int, tuple[int, str]] = {}
-            for cell in row:
-                _fill(texts, above, number)
-                text = cell_text(cell.lines)
-                repeated = text if len(text) <= REPEATED_CHARACTERS else ""
-                room -= (len(repeated) + 3) * (cell.rows - 1) + 3 * (cell.columns - 1) * cell.rows
-                rows, columns = (cell.rows, cell.columns) if room > 0 else (1, 1)
-                if rows > 1:
-                    last = number + rows - 1
-                    coming[len(texts)] = (last, repeated)
-                    coming.update((len(texts) + place, (last, "")) for place in range(1, columns))
-                texts += [text, *[""] * (columns - 1)]
-            _fill(texts, above, number)
-            above |= coming
-            if row:
-                grid.append(texts)
-        return (pipe_table(grid) if any(map(any, grid)) else []), room
-
-
-def _fill(texts: list[str], above: dict[int, tuple[int, str]], number: int) -> None:
-    """Add the cells from above that come next in a row."""
-    while (entry := above.get(len(texts))) is not None and entry[0] >= number:
-        texts.append(entry[1])
-
 
 MAX_TABLES = 6
 """Maximum nesting of tables; deeper ones are text of the innermost."""
@@ -294,9 +235,7 @@ class _Page(HTMLParser):
             return
         text = self.inline.take()
         if self.heading and text:
-            self.writer.block([f"{'#' * self.heading} {' '.join(text.split())}"], quoted_only=True)
-            if self.tables and (cell := self.tables[-1].cell):
-                cell.blocks = True
+            self.writer.block([f"{'#' * self.heading} {' '.join(text.split())}"], quoted_only=True, structured=True)
         elif text:
             self.writer.block([escaped(line) for line in text.split("\n")])
         self.heading, self.inline.plain = 0, False
@@ -356,9 +295,7 @@ class _Page(HTMLParser):
             return
         text = "".join(self.code).strip("\n")
         if text.strip():
-            self.writer.block(fenced(text, self.language))
-            if self.tables and (cell := self.tables[-1].cell):
-                cell.blocks = True
+            self.writer.block(fenced(text, self.language), structured=True)
         self.code, self.language = None, ""
 
     def _start_table(self, attributes: _Attributes) -> None:
@@ -378,7 +315,7 @@ class _Page(HTMLParser):
         if tag == "tr":
             return
         table.cell = Cell(_span(attributes, "colspan"), _span(attributes, "rowspan"))
-        self.writer.open_cell()
+        self.writer.open_cell(table.cell)
         if tag == "caption":
             table.cell.lines = table.caption
         else:
@@ -387,29 +324,24 @@ class _Page(HTMLParser):
     def _end_cell(self) -> None:
         table = self.tables[-1]
         if table.cell is not None:
-            table.cell.lines += self.writer.close_cell()
+            self.writer.close_cell()
             table.cell = None
 
     def _end_table(self) -> None:
         self._end_cell()
         table = self.tables.pop()
         self.writer.close("table")
-        outer = self.tables[-1].cell if self.tables else None
         if table.caption:
             self.writer.block(table.caption)
         cells = [cell for row in table.rows for cell in row]
-        if table.layout or len(cells) == 1 or any(cell.blocks for cell in cells):
+        if table.layout or len(cells) == 1 or any(cell.structured for cell in cells):
             # It only arranges things: its cells are read one after the other.
             for cell in (one for one in cells if one.lines):
-                self.writer.block(cell.lines)
-                if outer is not None:
-                    outer.blocks |= cell.blocks
+                self.writer.block(cell.lines, structured=cell.structured)
             return
         lines, self.writer.room = table.lines(self.writer.room)
         if lines:
-            self.writer.block(lines)
-            if outer is not None:
-                outer.blocks = True
+            self.writer.block(lines, structured=True)
 
 
 def _language(attributes: _Attributes) -> str:

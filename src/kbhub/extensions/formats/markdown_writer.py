@@ -101,14 +101,62 @@ class _Container:
 
 
 @struct(frozen=False)
-class _Scope:
-    """A document or a table's cell: its own lines, and lists and quotes that end with it."""
+class Cell:
+    """A cell of a table, or the document, with its own lines."""
 
+    columns: int = 1
+    rows: int = 1
     base: int = 0
     """Number of containers around it."""
     lines: list[str] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    """Name of a container → how many are open."""
+    structured: bool = False
+    """Whether it has what no cell of a pipe table can have: a heading, a code block, a table."""
+
+
+REPEATED_CHARACTERS = 200
+"""Longest text of a cell that is repeated in each row that it spans."""
+
+
+@struct(frozen=False)
+class Table:
+    """A table that is being read."""
+
+    layout: bool = False
+    """Whether its author says that it only arranges things."""
+    caption: list[str] = field(default_factory=list)
+    rows: list[list[Cell]] = field(default_factory=list)
+    cell: Cell | None = None
+
+    def lines(self, room: int) -> tuple[list[str], int]:
+        """Return the lines of the table, if it has text, and the characters of `room` left for repeated cells."""
+        grid: list[list[str]] = []
+        above: dict[int, tuple[int, str]] = {}
+        """Column → last row that a cell from above spans, and its text."""
+        for number, row in enumerate(self.rows):
+            texts: list[str] = []
+            coming: dict[int, tuple[int, str]] = {}
+            for cell in row:
+                _fill(texts, above, number)
+                text = cell_text(cell.lines)
+                repeated = text if len(text) <= REPEATED_CHARACTERS else ""
+                room -= (len(repeated) + 3) * (cell.rows - 1) + 3 * (cell.columns - 1) * cell.rows
+                rows, columns = (cell.rows, cell.columns) if room > 0 else (1, 1)
+                if rows > 1:
+                    last = number + rows - 1
+                    coming[len(texts)] = (last, repeated)
+                    coming.update((len(texts) + place, (last, "")) for place in range(1, columns))
+                texts += [text, *[""] * (columns - 1)]
+            _fill(texts, above, number)
+            above |= coming
+            if row:
+                grid.append(texts)
+        return (pipe_table(grid) if any(map(any, grid)) else []), room
+
+
+def _fill(texts: list[str], above: dict[int, tuple[int, str]], number: int) -> None:
+    """Add the cells from above that come next in a row."""
+    while (entry := above.get(len(texts))) is not None and entry[0] >= number:
+        texts.append(entry[1])
 
 
 class MarkdownWriter:
@@ -117,16 +165,18 @@ class MarkdownWriter:
     def __init__(self, room: int) -> None:
         self.room = room
         self._open: list[_Container] = []
-        self._scopes = [_Scope()]
+        self._cells = [Cell()]
+        self._counts = [Counter[str]()]
+        """For the document and each open cell, name of a container → how many are open in it."""
 
     @property
     def lines(self) -> list[str]:
         """The lines of the document, or of the open cell."""
-        return self._scopes[-1].lines
+        return self._cells[-1].lines
 
     def innermost(self) -> str:
         """Return the name of the innermost container of the document or cell, or ""."""
-        return self._open[-1].name if len(self._open) > self._scopes[-1].base else ""
+        return self._open[-1].name if len(self._open) > self._cells[-1].base else ""
 
     def open(self, name: str, first: str = "", rest: str = "", number: int = 1) -> None:
         """Open a container: `ul`, `ol`, `dl`, what is in them (`li`, `dt`, `dd`), or `blockquote`.
@@ -134,7 +184,7 @@ class MarkdownWriter:
         Its lines begin with `first` and `rest`; `number` is that of the first item of an ordered list.
         """
         self._open.append(_Container(name, first, rest, number=number))
-        self._scopes[-1].counts[name] += 1
+        self._counts[-1][name] += 1
 
     def item(self) -> None:
         """Open an item of the innermost list."""
@@ -147,25 +197,28 @@ class MarkdownWriter:
 
     def close(self, name: str) -> None:
         """Close the innermost container of a name and all in it, if the document or cell has one."""
-        counts = self._scopes[-1].counts
+        counts = self._counts[-1]
         if counts[name]:
             while (closed := self._open.pop()).name != name:
                 counts[closed.name] -= 1
             counts[name] -= 1
 
-    def open_cell(self) -> None:
+    def open_cell(self, cell: Cell) -> None:
         """Start a cell: what follows is written into it."""
-        self._scopes.append(_Scope(len(self._open)))
+        cell.base = len(self._open)
+        self._cells.append(cell)
+        self._counts.append(Counter())
 
-    def close_cell(self) -> list[str]:
-        """End the cell, with the containers open in it, and return its lines."""
-        scope = self._scopes.pop()
-        del self._open[scope.base :]
-        return scope.lines
+    def close_cell(self) -> None:
+        """End the cell, with the containers open in it."""
+        del self._open[self._cells.pop().base :]
+        self._counts.pop()
 
-    def block(self, lines: Sequence[str], *, quoted_only: bool = False) -> None:
+    def block(self, lines: Sequence[str], *, quoted_only: bool = False, structured: bool = False) -> None:
         """Write a block; with `quoted_only` outside of lists, where a heading would not be recognised."""
-        base, written = self._scopes[-1].base, self._scopes[-1].lines
+        cell = self._cells[-1]
+        cell.structured |= structured
+        base, written = cell.base, cell.lines
         shown = self._open[base : base + SHOWN_CONTAINERS]
         if len(self._open) > base + SHOWN_CONTAINERS:
             shown[-1] = self._open[-1]

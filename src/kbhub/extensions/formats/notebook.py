@@ -183,12 +183,9 @@ def read_canvas(path: str, data: bytes) -> Document:
     edges = record.get("edges")
     blocks = [*_cards(list(nodes.values())), *_connections(edges if isinstance(edges, list) else [], nodes)]
     are = "is" if strange == 1 else "are"
-    return document_of_markdown(
-        path,
-        "\n\n".join(block for block in blocks if block),
-        title=file_title(PurePosixPath(path)),
-        problems=[f"{counted(strange, 'node')} without text or a known type {are} left out."] if strange else [],
-    )
+    problems = [f"{counted(strange, 'node')} without text or a known type {are} left out."] if strange else []
+    text = "\n\n".join(filter(None, blocks))
+    return document_of_markdown(path, text, title=file_title(PurePosixPath(path)), problems=problems)
 
 
 def _node(entry: dict[str, Any]) -> _Node | None:

@@ -19,18 +19,15 @@ from kbhub.extensions.formats.packages import metadata_of, open_package
 from kbhub.types import Document
 from kbhub.workspace.extensions import load
 
+_QUOTES = ("Quote", "Intense Quote", "Block Text", "Quotations")
+_CODE = ("Source Code", "Preformatted Text", "HTML Preformatted", "Code", "Plain Text")
+
 STYLES = "\n".join(
     (
         "p[style-name='Title'] => h1:fresh",
         "p[style-name='Subtitle'] => p:fresh",
-        *(
-            f"p[style-name='{name}'] => blockquote > p:fresh"
-            for name in ("Quote", "Intense Quote", "Block Text", "Quotations")
-        ),
-        *(
-            f"p[style-name='{name}'] => pre:separator('\\n')"
-            for name in ("Source Code", "Preformatted Text", "HTML Preformatted", "Code", "Plain Text")
-        ),
+        *(f"p[style-name='{name}'] => blockquote > p:fresh" for name in _QUOTES),
+        *(f"p[style-name='{name}'] => pre:separator('\\n')" for name in _CODE),
         *(f"r[style-name='{name}'] => code" for name in ("Verbatim Char", "Source Text", "HTML Code")),
         "comment-reference => sup",
         "u => ",

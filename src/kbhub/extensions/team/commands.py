@@ -208,10 +208,8 @@ def team_init(
     if sql:
         return Reply(text=engine.bases.init_sql(server, admin))
     before, closed = engine.bases.init(server)
-    if before:
-        done = f"{server.name} already has schema {before}; nothing was changed"
-    else:
-        done = f"{server.name}: schema {VERSION}, new"
+    new, old = f": schema {VERSION}, new", f" already has schema {before}; nothing was changed"
+    done = f"{server.name}{old if before else new}"
     open_counts = (
         "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of its "
         "own, and run this as a superuser."

@@ -73,14 +73,12 @@ def publish(
 
 def _content(base: Base, document: NewDocument, allow_secret: bool) -> bytes | None:
     """Return a document's file; None if it changed since it was read, or is a session's log with a credential."""
-    try:
-        with open_contained(base, document.path) as file:
-            content = file.read()
-    except (OSError, PathNotContained):
-        return None
-    if document.kind == "session" and not allow_secret and find_secrets(content.decode("utf-8", "replace")):
-        return None
-    return content if hashlib.sha256(content).digest() == document.hash else None
+    with suppress(OSError, PathNotContained), open_contained(base, document.path) as file:
+        content = file.read()
+        searched = document.kind == "session" and not allow_secret
+        if not (searched and find_secrets(content.decode("utf-8", "replace"))):
+            return content if hashlib.sha256(content).digest() == document.hash else None
+    return None
 
 
 Outcome = Literal["written", "same", "kept", "lacking", "refused"]

@@ -158,10 +158,9 @@ class PostgresIndex(Index):
 
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
-        blocks = self._blocks([stem])[stem]
+        (blocks,) = self._blocks([stored(stem)]).values()
         with self.sound():
-            found: list[int] = listed(blocks)[0][:limit].tolist()
-        return found
+            return [*listed(blocks)[0][:limit].tolist()]
 
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
@@ -265,18 +264,17 @@ class PostgresIndex(Index):
             return self._positions(*phrase([*parts, ended]), self.columns())
 
     def _blocks(self, stems: Sequence[str], *, places: bool = False) -> dict[str, list[Block]]:
-        """Return the postings of stems, as stored."""
-        wanted = [stored(stem) for stem in stems]
+        """Return the postings of stems, which are as `stored` returns them."""
         rows = self._of(
             f"SELECT term, first, last, substr(chunks, 1, {MOST_BYTES}), substr(counts, 1, {MOST_BYTES}), "
             f"{f'substr(places, 1, {MOST_PLACES})' if places else 'NULL::bytea'} "
             "FROM kbhub.posting_by_term(%s, %s::text[]) ORDER BY term, first",
-            wanted,
+            stems,
         )
-        found: dict[str, list[Block]] = {stem: [] for stem in wanted}
+        found: dict[str, list[Block]] = {stem: [] for stem in stems}
         for stem, *block in rows:
             found[stem].append(Block(*block))
-        return {stem: found[stored(stem)] for stem in stems}
+        return found
 
     def _positions(self, chunks: NDArray[np.int64], counts: NDArray[np.float64], columns: Columns) -> Postings:
         positions = columns.positions(chunks)

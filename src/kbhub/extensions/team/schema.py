@@ -37,11 +37,6 @@ def _between(least: int, most: int, values: Sequence[int]) -> bool:
     return least <= min(values) and max(values) <= most
 
 
-def _are_vectors(values: Sequence[bytes]) -> bool:
-    sizes = set(map(len, values))
-    return len(sizes) == 1 and 0 < max(sizes) <= MOST_DIMENSIONS
-
-
 _is_id, _is_line = partial(_between, 0, LARGEST_ID), partial(_between, 0, MOST_LINES)
 
 _CHECKS: Mapping[str, Callable[[Sequence[Any]], bool]] = {
@@ -51,7 +46,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[Any]], bool]] = {
     "path": all,  # one that leads out of the base is refused where it is opened or written
     "docid": lambda values: all(map(_DOCID.fullmatch, values)),
     "kind": KINDS.issuperset,
-    "embedding": _are_vectors,
+    "embedding": lambda values: len(set(map(len, values))) == 1 and 0 < len(values[0]) <= MOST_DIMENSIONS,
 }
 """Column → whether all its values are possible. The tables have types, so only what these allow is left."""
 
@@ -335,10 +330,7 @@ GRANT USAGE ON SCHEMA kbhub TO PUBLIC;
 REVOKE EXECUTE ON FUNCTION kbhub.bases_of, kbhub.require, kbhub.whose, kbhub.require_own FROM PUBLIC;
 """
 
-_AFTER = """
-RESET ROLE;
-REVOKE kbhub_owner FROM CURRENT_USER;
-"""
+_AFTER = "RESET ROLE;\nREVOKE kbhub_owner FROM CURRENT_USER;"
 
 CLOSING = """
 DO $$ DECLARE one regprocedure; columns text; BEGIN

@@ -70,7 +70,6 @@ class PostgresWriter:
         self._refused: list[tuple[str, str]] = []
         """(path, reason) of documents that cannot be stored."""
         self._meta = dict(self._rows("SELECT key, value FROM kbhub.meta_rows(%s)"))
-        self._empty = not self._meta.get("next_document")
 
     @contextmanager
     def transaction(self, *, content: bool = True) -> Iterator[None]:
@@ -94,8 +93,6 @@ class PostgresWriter:
 
     def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]:
         """Return the stored vectors of text hashes: key → int8 vector, or None for "no vector"."""
-        if self._empty:
-            return {}
         statement = (
             "SELECT DISTINCT ON (key) key, embedding FROM kbhub.vector_by_key(%s, %s::int8[]) "
             "WHERE embedding IS NULL OR length(embedding) = %s"
@@ -173,8 +170,6 @@ class PostgresWriter:
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of documents and chunks."""
-        if self._empty:
-            return len(self._pending), self._pending_chunks
         self._flush()
         ((documents, chunks),) = self._rows("SELECT documents, chunks FROM kbhub.counts(%s)")
         return int(documents), int(chunks)
@@ -219,7 +214,7 @@ class PostgresWriter:
         pending, self._pending, self._pending_chunks = self._pending, [], 0
         if not pending:
             return
-        committed = {} if self._empty else self._delete([document.path for document, _ in pending])
+        committed = self._delete([document.path for document, _ in pending])
         document_id, chunk_id = self._meta.get("next_document") or 1, self._meta.get("next_chunk") or 1
         rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _FLUSHED}
         for document, vectors in pending:
@@ -246,7 +241,6 @@ class PostgresWriter:
         for table, new in rows.items():
             self._put(table, new)
         self.set_meta({"next_document": document_id, "next_chunk": chunk_id})
-        self._empty = False
         if self._added.size > OCCURRENCES_AT_ONCE:
             self._write_postings()
 
@@ -328,11 +322,9 @@ class TeamFiles:
     def names(self) -> list[str]:
         """Return the names of all files; none if the database cannot be read."""
         index = self._index()
-        try:
-            with index.snapshot():
-                return index.paths()
-        except IndexUnavailable:
-            return []
+        with suppress(IndexUnavailable), index.snapshot():
+            return index.paths()
+        return []
 
     def read(self, path: str, limit: int) -> tuple[bytes, float] | None:  # noqa: ARG002 - the database limits files
         """Return the bytes of a file and when it was written (seconds since the epoch); None if there is none."""
