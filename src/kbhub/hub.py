@@ -227,11 +227,6 @@ class Hub:
             self.files, self._checked = None, -math.inf
             return self.discovery()
 
-    def known_bases(self) -> tuple[Base, ...] | None:
-        """Return the bases of the last discovery without discovering; None before the first or after a failed one."""
-        discovered = self._discovered
-        return discovered[1].bases if discovered else None
-
     def select(self, names: Iterable[str] = ()) -> tuple[Base, ...]:
         """Return the active bases with these names, or all without names; `BaseNotFound` if one is not active."""
         discovery = self.discovery()
@@ -301,8 +296,7 @@ class Hub:
         options = self.options
         config = load_config(options.config, options.env, options.home)
         if options.every_base:
-            everywhere = replace(config.settings, repos={"*": tuple(config.settings.bases)})
-            config = replace(config, settings=everywhere)
+            config = replace(config, settings=replace(config.settings, repos={"*": tuple(config.settings.bases)}))
         if options.read_only:
             config = replace(config, settings=replace(config.settings, read_only=True))
         workspace = find_workspace(

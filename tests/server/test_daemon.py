@@ -9,7 +9,7 @@ import stat
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,12 +176,12 @@ def test_who_does_not_know_the_token_is_not_served(shared):
     where = read_record(folder_of(shared[0])).link
 
     for kind, token in (("hello", "0" * 64), ("stop", ""), ("status", "é")):
-        with dial(where) as link, pytest.raises(Refused, match="token is wrong"):
+        with closing(dial(where)) as link, pytest.raises(Refused, match="token is wrong"):
             greet(link, kind, token)
-    with dial(where) as link:
+    with closing(dial(where)) as link:
         link.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
         assert [json.loads(line)["kbhub"] for line in link.lines()] == ["refused"]
-    with dial(where) as link:
+    with closing(dial(where)) as link:
         with suppress(OSError):
             link.send(b"x" * (GREETING_BYTES + 1))
         assert [json.loads(line)["reason"] for line in link.lines()] in ([], ["greeting"])

@@ -164,7 +164,7 @@ def test_a_mended_config_is_picked_up(shop):
     with Watched(shop.hub()) as watched:
         config.write_text(json.dumps({"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}))
         watched.until(None)
-        if watched.hub.known_bases() is None or not watched.found("zebra"):
+        if watched.hub.recent() is None or not watched.found("zebra"):
             watched.until(None)
 
         assert watched.found("zebra") == ["notes@zebra.md"]

@@ -81,10 +81,9 @@ class HelpColumns:
             entries.append((names, about or next((COMMANDS[path][2] for path in paths if path in COMMANDS), "")))
         if title in TOP:
             entries = sorted(entries, key=lambda entry: TOP[title].index(entry[0]))
-            heads = [title, *[""] * (len(entries) - 1)]
             entries = [
-                (f"{head:{_HEADING}}{name:{_COMMAND}}", about)
-                for head, (name, about) in zip(heads, entries, strict=True)
+                (f"{'' if number else title:{_HEADING}}{name:{_COMMAND}}", about)
+                for number, (name, about) in enumerate(entries)
             ]
         column = min(max(len(names) for names, _ in entries), WIDEST_NAMES) + 2 * _INDENT
         widest = max(min(console.width, WIDEST_LINE), column + _SPACE_BESIDE)
@@ -109,10 +108,9 @@ class HelpColumns:
 
 
 def _filled(text: str, width: int, first: str = "", rest: str = "") -> str:
-    wrapper = textwrap.TextWrapper(
-        width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    return textwrap.fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
-    return wrapper.fill(text)
 
 
 def _plain(text: Any) -> str:

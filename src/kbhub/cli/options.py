@@ -191,8 +191,7 @@ class _Harmless(logging.Formatter):
 
 def log_to_stderr() -> None:
     """Show log messages from now on; does nothing the second time."""
-    own = logging.getLogger(LOGGERS[0])
-    if any(isinstance(handler.formatter, _Harmless) for handler in own.handlers):
+    if any(isinstance(handler.formatter, _Harmless) for handler in logging.getLogger(LOGGERS[0]).handlers):
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Harmless(FORMAT))

@@ -309,9 +309,7 @@ def _start(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool)
 
 def _prompt(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Return documents about a file that a prompt names, and passages that answer it with certainty."""
-    text = _SYNTAX.sub(" ", _CODE.sub(" ", event.prompt))
-    words = text.split()[:PROMPT_WORDS]
-    wording = " ".join(words)
+    wording = " ".join(_SYNTAX.sub(" ", _CODE.sub(" ", event.prompt)).split()[:PROMPT_WORDS])
     if len(_NAME.findall(wording)) < LEAST_WORDS or wording.startswith("/"):
         return []
     parts = _about(hub, replace(event, paths=events.words_like_files(event.prompt), text=event.prompt), known, own_only)

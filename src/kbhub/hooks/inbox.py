@@ -167,7 +167,7 @@ def waiting(hub: Hub) -> tuple[Proposal, ...]:
 
 def _stored(hub: Hub) -> _Stored:
     with suppress(OSError, ValidationError):
-        return _Stored.model_validate_json(_path(hub).read_bytes())
+        return _Stored.model_validate_json((project_folder(hub) / NAME).read_bytes())
     return _Stored()
 
 
@@ -251,8 +251,7 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
         if unknown := [name for name in names if name != "all" and name not in ids]:
             held = f"it contains {', '.join(ids)}" if ids else "it is empty"
             raise UsageError(f"No proposal {unknown[0]!r} in the inbox; {held}.")
-        chosen = [one for one in proposals if "all" in names or one.id in names]
-        for one in chosen:
+        for one in [one for one in proposals if "all" in names or one.id in names]:
             if accept:
                 accepted.append(
                     remember(hub, one.text, client=None, origin=one.origin or None, session=one.session or None)
@@ -265,10 +264,6 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
     return Settled(accepted=tuple(accepted), dismissed=tuple(dismissed), left=left)
 
 
-def _path(hub: Hub) -> Path:
-    return project_folder(hub) / NAME
-
-
 def _digest(one: Suggested | Proposal) -> str:
     return hashlib.sha256(wording(one.text).encode("utf-8", "replace")).hexdigest()
 
@@ -276,7 +271,7 @@ def _digest(one: Suggested | Proposal) -> str:
 @contextmanager
 def _changing(hub: Hub) -> Iterator[tuple[list[Proposal], list[str]]]:
     """Lock the inbox: its proposals, and hashes of dismissed ones; write both, also if only a part of it succeeded."""
-    path = _path(hub)
+    path = project_folder(hub) / NAME
     try:
         private_directory(path.parent)
         with alone(hub.data):
@@ -286,8 +281,7 @@ def _changing(hub: Hub) -> Iterator[tuple[list[Proposal], list[str]]]:
                 yield proposals, dismissed
             finally:
                 after = _Stored(proposals=tuple(proposals), dismissed=tuple(dismissed[-MOST_DISMISSED:]))
-                text = after.model_dump_json(indent=2)
-                write_atomically(path, f"{text}\n")
+                write_atomically(path, f"{after.model_dump_json(indent=2)}\n")
     except OSError as error:
         raise KbhubError(f"Cannot write {path}: {error.strerror or error}.") from error
 

@@ -252,8 +252,7 @@ class Calls:
             self.background.prefer(base.id for base in bases)
         idle = [base.id for base in bases if base.id not in busy and comparing_for(self.hub, base) < FRESHEN_SECONDS]
         if idle:
-            watched = set(filter(self._follows, idle))
-            behind = freshen(self.hub, idle, max_age=max_age, watched=watched)
+            behind = freshen(self.hub, idle, max_age=max_age, watched=set(filter(self._follows, idle)))
             self.background.enqueue(behind)
             self.announcer.look()
 

@@ -286,9 +286,10 @@ class Announcer:
             if now is None:
                 return
             known, states = self._known, dict[str, State]()
-            listed, changed = False, set[Address]()
+            listed, changed, bases = False, set[Address](), tuple[Base, ...]()
             try:
-                for base in self._hub.discovery().bases if known is not None else ():
+                bases = self._hub.discovery().bases if known is not None else ()
+                for base in bases:
                     earlier = (known or {}).get(base.id)
                     states[base.id] = latest = self._state(base, earlier or _NOTHING)
                     if earlier and earlier[1] is not latest[1]:
@@ -300,7 +301,7 @@ class Announcer:
         tools, resources = before is None or before[0] != now[0], before is None or before[1] != now[1]
         uris = []
         if changed and self.subscribed:
-            names = {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
+            names = {name: base.id for base in bases for name in (base.id, *base.names)}
             addresses = ((uri, parse_uri(uri)) for uri in set(self.subscribed))
             uris = sorted(uri for uri, at in addresses if at and (names.get(at[0], at[0]), at[1]) in changed)
         portal = self._portal

@@ -97,8 +97,7 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
 
 def media_type(base: Base, path: str) -> str:
     """Return the media type of a document's text."""
-    plain = not is_converted(kind_of(base, path)) and not is_markdown(path)
-    return PLAIN if plain else MARKDOWN
+    return MARKDOWN if is_converted(kind_of(base, path)) or is_markdown(path) else PLAIN
 
 
 def complete_base(hub: Hub, start: str) -> list[str]:
@@ -125,8 +124,7 @@ def complete_tag(hub: Hub, start: str) -> list[str]:
         with suppress(IndexUnavailable), index.snapshot():
             counts += catalogue.tag_counts_without(index, without="")
     wanted = start.removeprefix("#").casefold()
-    ordered = sorted(counts, key=lambda tag: (-counts[tag], tag))
-    return [tag for tag in ordered if tag.casefold().startswith(wanted)]
+    return sorted((tag for tag in counts if tag.casefold().startswith(wanted)), key=lambda tag: (-counts[tag], tag))
 
 
 def _text(hub: Hub, base: Base, path: str, uri: str) -> str:

@@ -60,10 +60,9 @@ class KbhubServer(MCPServer[None]):
         self.structured = structured
         self.announcer = Announcer(hub)
         self._calls: Calls | None = None
-        self._opening = threading.Lock()
+        self._loading = threading.RLock()
         self._connected = False
         self._last_offered: tuple[str, ...] = CORE
-        self._registering = threading.Lock()
         self._registered: set[str] = set()
         self._prompted = False
         kinds = imported((name for one in extensions() for name in one.server), type)
@@ -199,7 +198,7 @@ class KbhubServer(MCPServer[None]):
         return calls if calls else await run_sync(self._opened, abandon_on_cancel=True)
 
     def _opened(self) -> Calls:
-        with self._opening:
+        with self._loading:
             if self._calls is None:
                 # Lazy: this takes 90 ms, while the client waits for the handshake and the tool list.
                 from kbhub.server import calls, resources, tools  # noqa: PLC0415
@@ -217,8 +216,8 @@ class KbhubServer(MCPServer[None]):
 
     def _register(self, names: Sequence[str]) -> None:
         """Register those of our tools that have these names, each once: all of their schemas take half a second."""
-        calls = self._opened()
-        with self._registering:
+        with self._loading:
+            calls = self._opened()
             for name, kind in TOOLS.items():
                 if name not in names or name in self._registered:
                     continue
@@ -244,8 +243,8 @@ class KbhubServer(MCPServer[None]):
                 self._registered.add(name)
 
     def _register_prompts(self) -> None:
-        self._opened()
-        with self._registering:
+        with self._loading:
+            self._opened()
             for prompt in () if self._prompted else self._resources.prompts_of(self._offered):
                 self.add_prompt(prompt)
             self._prompted = True

@@ -351,14 +351,11 @@ def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[s
 
 def _repo_keys(settings: GlobalConfig, places: Sequence[str], folder: Path, home: Path) -> list[str]:
     """Return the keys of `repos` for some folders, spelled as in the config if they are there."""
-    keys = []
-    for place in places or (EVERYWHERE,):
-        spellings = [
-            key
-            for key in settings.repos
-            if key != EVERYWHERE and os.path.realpath(expand(key, home, folder)) == os.path.realpath(place)
-        ]
-        keys.append(EVERYWHERE if place == EVERYWHERE else spellings[0] if spellings else portable(Path(place), home))
+    real = {os.path.realpath(expand(key, home, folder)): key for key in reversed(settings.repos) if key != EVERYWHERE}
+    keys = (
+        place if place == EVERYWHERE else real.get(os.path.realpath(place)) or portable(Path(place), home)
+        for place in places or (EVERYWHERE,)
+    )
     return list(dict.fromkeys(keys))
 
 

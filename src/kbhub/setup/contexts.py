@@ -197,8 +197,7 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
         if text is not None:
             keys = home.keys
             if len(keys) > 1 and isinstance(hub.config().settings.bases.get(keys[1]), str):
-                knowledge = hub.config().settings.bases[keys[1]]
-                before = set_value(before, keys[:2], {"knowledge": knowledge}, home.file)
+                before = set_value(before, keys[:2], {"knowledge": hub.config().settings.bases[keys[1]]}, home.file)
             return set_value(before, (*keys, key), text, home.file)
         return remove_value(before, home.keys if len(home.contexts) == 1 else (*home.keys, key), home.file)
 

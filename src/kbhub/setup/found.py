@@ -108,8 +108,7 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
     for folder in _folders(gemini / "tmp"):
         marker = folder / ".project_root"
         said = marker.read_text("utf-8", "replace").strip() if marker.is_file() and not marker.is_symlink() else ""
-        same = os.path.realpath(said) == str(project) if said else folder.name == old
-        if same:
+        if os.path.realpath(said) == str(project) if said else folder.name == old:
             places[f"gemini-{named}"] = folder, {**logs, "include": ["/memory/*.md"]}
             break
     if (gemini / "GEMINI.md").is_file() and _is_plain(gemini):

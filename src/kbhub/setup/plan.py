@@ -81,8 +81,7 @@ def launch(installation: Installation, machine: Machine) -> Launch:
     prefix, env, windows = installation.prefix, machine.env, machine.platform == "win32"
     name = f"{_PACKAGE}.exe" if windows else _PACKAGE
     if runner := _uvx(prefix, machine):
-        source = ("--from", installation.origin) if installation.origin else ()
-        return Launch((*runner, *source, _PACKAGE))
+        return Launch((*runner, *(("--from", installation.origin) if installation.origin else ()), _PACKAGE))
     places: tuple[str, ...] = ()
     if (prefix / "uv-receipt.toml").is_file():
         places = ("UV_TOOL_BIN_DIR", "XDG_BIN_HOME")

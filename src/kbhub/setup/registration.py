@@ -400,8 +400,7 @@ def _yaml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | N
     nothing, comment = r"(?:[ \t]*(?:{}|null|~))?", r"(?P<comment>[ \t\r]*(?:#[^\n]*)?)"
     line = re.search(rf"(?m)^{re.escape(key)}:{nothing}{comment}(?:\n|\Z)", text)
     if fields is not None and old is not None:
-        removed = _yaml_edited(text, target, old, None)
-        return _yaml_edited(removed, target, None, {**old, **fields})
+        return _yaml_edited(_yaml_edited(text, target, old, None), target, None, {**old, **fields})
     if fields is not None and line is None:
         head = text if not text or text.endswith("\n") else text + newline
         return head + newline.join([f"{key}:", *_block(fields, " " * _UNIT)]) + newline

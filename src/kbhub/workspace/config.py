@@ -267,11 +267,9 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     """Load the global config (`path`, else `KBHUB_CONFIG`, else `~/.kbhub.json` if it exists), and apply variables."""
     named = path or env.get("KBHUB_CONFIG")
     chosen = expand(str(named), home, Path()).absolute() if named else home / CONFIG_NAME
-    data: Any = {}
     probe(chosen)
-    if named or chosen.exists() or chosen.is_symlink():
-        data = read_jsonc(chosen)
-    read = chosen if named or chosen.exists() else None
+    read = chosen if named or os.path.lexists(chosen) else None
+    data = read_jsonc(read) if read else {}
     settings = checked_config(data, chosen, home)
     ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES}
     variables, unknown = _variables(ours) if ours else ({}, [])

@@ -78,8 +78,7 @@ def status(*, common: Formats) -> Reply:
 
     Example: kbhub status --root ~/work/shop
     """
-    listed = common.format() in ("text", "json")
-    state = overview(Hub(hub_options(common, warn=not listed)))
+    state = overview(Hub(hub_options(common, warn=common.format() not in ("text", "json"))))
     return Reply(state, status_report(state, people=True, verbose=common.verbose))
 
 

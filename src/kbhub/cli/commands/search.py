@@ -159,8 +159,7 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
         *("docid", "score", "ref", "base", "path", "title", "headings", "start_line", "end_line", "kind"),
         *("age_days", "outdated", "context", "excerpt"),
     )
-    said = {base.id: base.contexts for base in hub.discovery().bases}
-    everywhere = hub.config().settings.contexts
+    said, everywhere = {base.id: base.contexts for base in hub.discovery().bases}, hub.config().settings.contexts
 
     def context(hit: Hit) -> Record:
         return {"context": " / ".join(matching(said.get(hit.base, {}), everywhere, hit.path))}
@@ -203,8 +202,7 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
     text, line = hit.excerpt, hit.excerpt_line
     document = _document(hub, hit) if options.full or options.around is not None else None
     if document is not None:
-        whole = query.granularity == "document"
-        start, end = (1, len(document)) if whole else (hit.start_line, hit.end_line)
+        start, end = (1, len(document)) if query.granularity == "document" else (hit.start_line, hit.end_line)
         if options.around is None:
             text, line = "\n".join(document[start - 1 : end]), start
         elif matches := [at for at in range(start, end + 1) if spans(document[at - 1], terms)]:

@@ -139,20 +139,20 @@ def setup(
         notes += tuple(NOTHING.format(one.title, "subagents") for one in chosen if not one.subagent)
     if not (tasks or notes or by_hand or chosen):
         notes = (NO_CLIENT,)
-    steps = tuple(task.step for task in tasks)
-    if dry_run or not any(task.do for task in tasks):
-        return _reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes))
-    if not yes:
+    steps, changes = tuple(task.step for task in tasks), not dry_run and any(task.do for task in tasks)
+    if changes and not yes:
         text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr)))
         if not sys.stdin.isatty():
             page("" if common.json else text, pager=False)
             raise UsageError(ASK_FIRST)
         if not confirmed(f"{text}\n\n{question(steps)}"):
             return Reply(hints=("Nothing was changed.",), code=1)
-    steps = tuple(carry_out(task) for task in tasks)
+    steps = tuple(carry_out(task) for task in tasks) if changes else steps
     if not yes and any((step.action, step.state) == ("register", "done") for step in steps):
         notes += _searched(common)
-    return _reply(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes))
+    said = setup_report(steps, by_hand, Path.home(), done=not dry_run)
+    code = 1 if any(step.state == "failed" for step in steps) or not (steps or by_hand) else 0
+    return Reply(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes), said, notes=notes, code=code)
 
 
 def _searched(common: Common) -> tuple[str, ...]:
@@ -190,13 +190,6 @@ def _project(common: Common, machine: Machine) -> Path:
         root=common.root, env=machine.env, cwd=cwd or Path(os.sep), home=machine.home, serve=False
     )
     return required(workspace.root)
-
-
-def _reply(report: SetupReport) -> Reply:
-    """Return what was done, or would be, with the exit code."""
-    said = setup_report(report.steps, report.pastes, Path.home(), done=not report.dry_run)
-    failed = any(step.state == "failed" for step in report.steps) or not (report.steps or report.pastes)
-    return Reply(report, said, notes=report.notes, code=1 if failed else 0)
 
 
 class CompletionResult(Model):

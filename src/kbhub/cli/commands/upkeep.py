@@ -210,12 +210,10 @@ def audit(
     said = problem_lines(report.fixed.failed) if report.fixed else []
     said += [] if bases else problem_lines(hub.missing())
     said += [] if hub.discovery().bases else nothing_active(hub)
-    incomplete = bool(report.skipped) or not report.bases
-    code = 1 if incomplete or (fail_on != "never" and report.reaches(fail_on)) else 0
+    code = 1 if report.skipped or not report.bases or (fail_on != "never" and report.reaches(fail_on)) else 0
     if sarif or github:
         discovery = hub.discovery()
-        folders = {base.id: base.path for base in discovery.bases}
-        here = [*located(shown, discovery.workspace.root, folders)]
+        here = [*located(shown, discovery.workspace.root, {base.id: base.path for base in discovery.bases})]
         if left := len(shown.findings) - len(here):
             said = [*said, f"{counted(left, 'finding')} outside of the repository not shown."]
         text = sarif_log(shown.checks, here) if sarif else workflow_commands(here)

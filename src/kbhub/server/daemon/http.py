@@ -9,7 +9,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import field, replace
 from functools import partial
 from operator import itemgetter
@@ -277,7 +277,7 @@ def bind_path(path: Path) -> socket.socket:
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.is_socket() and not path.is_symlink():
-            with suppress(OSError), dial(str(path)):
+            with suppress(OSError), closing(dial(str(path))):
                 raise UsageError(f"A server already listens on {path}. Use another path.")
             path.unlink()
         mask = os.umask(0o177)  # others can never open it

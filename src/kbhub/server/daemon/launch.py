@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, fields
 from io import FileIO
 from pathlib import Path
@@ -172,7 +172,7 @@ def greeted(
 def _told_to_end(folder: protocol.DaemonFolder, record: protocol.DaemonRecord, why: str) -> bool:
     """Ask the daemon to end; return whether it agreed, as one has that is ending."""
     try:
-        with protocol.dial(record.link) as link:
+        with closing(protocol.dial(record.link)) as link:
             protocol.greet(link, "stop", protocol.read_token(folder) or "", why=why)
     except protocol.Refused as refusal:
         return refusal.reason == "leaving"
@@ -184,7 +184,7 @@ def _told_to_end(folder: protocol.DaemonFolder, record: protocol.DaemonRecord, w
 def status(folder: protocol.DaemonFolder, record: protocol.DaemonRecord) -> dict[str, Any] | None:
     """Return what a daemon says of itself; None if it does not answer."""
     try:
-        with protocol.dial(record.link) as link:
+        with closing(protocol.dial(record.link)) as link:
             return protocol.greet(link, "status", protocol.read_token(folder) or "")
     except (OSError, protocol.Refused):
         return None
@@ -341,7 +341,7 @@ def serve_by_daemon(
     record, token = found
     hello = protocol.greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
     try:
-        with protocol.dial(record.link) as link:
+        with closing(protocol.dial(record.link)) as link:
             protocol.greet(link, "ui", token, **hello, also=protocol.other_variables(env), page=asdict(door))
             ready()
             for line in link.lines():
@@ -397,7 +397,7 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
         record, token = found
         hello = protocol.greeting(protocol.ConnectOptions(), env, os.getcwd())  # noqa: PTH109 - a string is needed
         try:
-            with protocol.dial(record.link) as link:
+            with closing(protocol.dial(record.link)) as link:
                 link.seconds = HANDED_OVER_SECONDS if event in HANDED_OVER else limit
                 told = {"event": event, "client": client, "data": data.decode("utf-8", "replace")}
                 return str(protocol.greet(link, "hook", token, **hello, hook=told)["output"])

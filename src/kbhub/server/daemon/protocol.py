@@ -322,12 +322,6 @@ class DaemonLink:
         self._socket.settimeout(None)
         return answer
 
-    def __enter__(self) -> DaemonLink:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Disconnect; wakes threads that wait for a line."""
         with suppress(OSError):  # the other side has already disconnected

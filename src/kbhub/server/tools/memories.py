@@ -125,5 +125,4 @@ async def forget(
             return reply
         if reply not in (None, "accept"):
             raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
-    done = await calls.run(changes.forget, calls.hub, **chosen)
-    return await calls.changed(forgotten_report(done))
+    return await calls.changed(forgotten_report(await calls.run(changes.forget, calls.hub, **chosen)))

@@ -254,10 +254,9 @@ async def _asked(
     prepared = prepared.model_copy(update={"notes": (*notes, *prepared.notes)})
     gives_up = prepared.outcome == "not_covered" and prepared.searched and not queries
     by_another = prepared.options.written_by not in (None, "sampling")
-    if by_another or (prepared.outcome and not (gives_up and samples)):
-        return await _without_client(calls, prepared, queries)
-    if not samples:
-        return await _without_client(calls, prepared, queries, [NO_SAMPLING])
+    if by_another or not samples or (prepared.outcome and not gives_up):
+        why = [] if by_another or prepared.outcome else [NO_SAMPLING]
+        return await _without_client(calls, prepared, queries, why)
     request = wordings_request(question) if gives_up else request_of(prepared)
     if is_stateless(context):
         requests = {_KEY: types.CreateMessageRequest(params=_params(request))}
@@ -297,5 +296,4 @@ async def _finish(
 async def _without_client(
     calls: Calls, prepared: Prepared, queries: Sequence[str], why: Sequence[str] = ()
 ) -> types.CallToolResult:
-    answer = await calls.run(answer_without_client, calls.hub, prepared, why)
-    return calls.told(answer_report(answer, queries), inf)
+    return calls.told(answer_report(await calls.run(answer_without_client, calls.hub, prepared, why), queries), inf)

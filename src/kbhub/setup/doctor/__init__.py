@@ -146,8 +146,7 @@ def packaged_model() -> Finding:
     except OSError as error:
         fault = f"{MODEL_FILES[0]} cannot be read ({error.strerror})"
     if fault:
-        message = f"The packaged model in {PACKAGED_MODEL} is damaged: {fault}."
-        return bad("model", message, REINSTALL, level="error")
+        return bad("model", f"The packaged model in {PACKAGED_MODEL} is damaged: {fault}.", REINSTALL, level="error")
     return ok("model", f"{PACKAGED_NAME}, intact")
 
 
@@ -250,8 +249,7 @@ def _directory(check: str, path: Path) -> list[Finding]:
     elif not stat.S_ISDIR(state.st_mode):
         message, remedy = f"{path} is not a folder.", f"Move it away, or choose another folder: {option}."
     elif not os.access(path, os.W_OK | os.X_OK | os.R_OK):
-        fault = "cannot be written, so indexes are not updated" if check == "cache" else "is read-only"
-        message = f"{path} {fault}."
+        message = f"{path} {'cannot be written, so indexes are not updated' if check == 'cache' else 'is read-only'}."
     else:
         return [ok(check, str(path))]
     return [bad(check, message, remedy, level="error")]
@@ -280,8 +278,7 @@ def client_findings(hub: Hub) -> list[Finding]:
             faults = dict(zip(distinct, outcomes, strict=True))
     findings = [_client_finding(registration, faults.get(_identity(registration), "")) for registration in registered]
     if missing := unregistered(machine):
-        message = f"Not registered with {', '.join(missing)}; run `kbhub setup` to register it."
-        findings.append(ok(CHECK, message))
+        findings.append(ok(CHECK, f"Not registered with {', '.join(missing)}; run `kbhub setup` to register it."))
     elif not registered:
         findings.append(ok(CHECK, "No MCP client was found on this machine."))
     return findings

@@ -52,8 +52,7 @@ def config_findings(hub: Hub) -> list[Finding]:
         return [bad("config", f"{str(error).rstrip('.')}.", remedy, level="error")]
     if config.warnings:
         return [_finding("config", problem, level="warning", remedy="Fix or remove it.") for problem in config.warnings]
-    message = str(config.path) if config.path else "No global config; the defaults apply."
-    return [ok("config", message)]
+    return [ok("config", str(config.path) if config.path else "No global config; the defaults apply.")]
 
 
 def trust_findings(store: TrustStore) -> list[Finding]:
@@ -75,8 +74,7 @@ def trust_findings(store: TrustStore) -> list[Finding]:
     projects = {grant.pointer for grant in grants if grant.use == "documents"}
     trusted = [f"{counted(len(pointers), 'pointer')} trusted"] if pointers else []
     trusted += [f"hooks allowed in {counted(len(projects), 'project')}"] if projects else []
-    message = ", ".join(trusted) or "Nothing is trusted."
-    return dangling or [ok("trust", message)]
+    return dangling or [ok("trust", ", ".join(trusted) or "Nothing is trusted.")]
 
 
 def discovery_findings(hub: Hub) -> list[Finding]:
@@ -93,8 +91,7 @@ def discovery_findings(hub: Hub) -> list[Finding]:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
         message = " ".join(["No base is active here.", *(f"{reason}." for reason in reasons)])
         remedy = "Run `kbhub init` to choose or create a knowledge folder, or `kbhub status` to see where kbhub looked."
-        remedy = " ".join([remedy, *outside(hub)])
-        findings.append(bad("base", message, remedy))
+        findings.append(bad("base", message, " ".join([remedy, *outside(hub)])))
     # A project base without documents, such as `kbhub init` once created, if the project has Markdown.
     project = discovery.project
     if project is not None and project.origin != "docs" and is_empty(hub, project):
@@ -115,8 +112,7 @@ def _finding(check: str, problem: Problem, *, level: Literal["warning", "error"]
 def _split(text: str, otherwise: str) -> tuple[str, str]:
     """Split a message into what happened and what to do about it."""
     if parts := _LAST_SENTENCE.fullmatch(text):
-        remedy = parts[2][:1].upper() + parts[2][1:]
-        return f"{parts[1].rstrip('.;')}.", remedy
+        return f"{parts[1].rstrip('.;')}.", parts[2][:1].upper() + parts[2][1:]
     return f"{text.rstrip('.')}.", otherwise
 
 
@@ -174,8 +170,7 @@ def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
         return [_broken(base, error.reason)]
     if not files:
         return []
-    message = f"{counted(len(files), 'file')} changed since it was indexed, such as {files[0]}."
-    return [_behind(base, message)]
+    return [_behind(base, f"{counted(len(files), 'file')} changed since it was indexed, such as {files[0]}.")]
 
 
 def _vectors(hub: Hub, base: Base, embedder: str | None, unembedded: int) -> list[Finding]:
