@@ -13,7 +13,7 @@ from kbhub.documents.source import parse_text
 from kbhub.editing import findings
 from kbhub.editing.checks import by_form
 from kbhub.editing.findings import AuditRun, Found, Material, check
-from kbhub.index.catalogue import bodies, front_matter_of, texts
+from kbhub.index.catalogue import bodies, front_matter_of, texts, titled
 from kbhub.index.references import ENDED, MISLEADING, STALE_DAYS, SUPERSEDED_KEYS, UNTIL_KEYS, age_days, declared
 from kbhub.memory.catalog import all_known, ref, subjects_changed
 from kbhub.reading.code_references import RefState, Sources
@@ -58,8 +58,8 @@ _REVOKE = (
 @check("front-matter", severity="error")
 def unreadable_front_matter(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents whose front matter cannot be read."""
-    for path, row in material.contents.items():
-        if front := _FRONT_MATTER.search(row.problem):
+    for path, problem in material.damage.items():
+        if front := _FRONT_MATTER.search(problem):
             message, line = findings.front_matter_fault(front[0])
             remedy = "Fix it. Until then, its fields are ignored and it is indexed as text."
             yield Found(material, path, message, remedy, line)
@@ -68,7 +68,7 @@ def unreadable_front_matter(_: AuditRun, material: Material) -> Iterator[Found]:
 @check("encoding", severity="error")
 def damaged_text(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents with bytes that are no text."""
-    problems = {path: _FRONT_MATTER.sub("", row.problem, 1).strip() for path, row in material.contents.items()}
+    problems = {path: _FRONT_MATTER.sub("", problem, 1).strip() for path, problem in material.damage.items()}
     damaged = {path: problem for path, problem in problems.items() if problem}
     with material.hub.index(material.base).snapshot() as index:
         found = dict(texts(index, list(damaged)))
@@ -89,12 +89,9 @@ def unindexed_files(_: AuditRun, material: Material) -> Iterator[Found]:
 @check("titles", severity="warning")
 def missing_titles(_: AuditRun, material: Material) -> Iterator[Found]:
     """Find documents that have no title, so that their file name is used, or no text."""
-    untitled = [
-        path
-        for path, row in material.written().items()
-        if not material.contents[path].titled and row.title == parse_text(path, b"").title
-    ]
     with material.hub.index(material.base).snapshot() as index:
+        rows, named = material.written(), titled(index)
+        untitled = [path for path in rows if path not in named and rows[path].title == parse_text(path, b"").title]
         empty = {path for path, text in bodies(index, untitled) if not text.strip()}
         headed = {
             path

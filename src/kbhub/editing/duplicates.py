@@ -144,14 +144,14 @@ def resembling(run: AuditRun) -> Iterator[Found]:
     for material in run.audited:
         for path in material.written():
             real = os.path.join(material.base.path, path)  # noqa: PTH118 - thousands of them
-            row = material.contents[path]
+            row = material.documents[path]
             if real in seen:  # one base is inside the other
                 continue
             seen.add(real)
             if row.hash not in first:
                 first[row.hash] = material, path
                 distinct.append((material, path))
-            elif material.documents[path].size:
+            elif row.size:
                 of, other = first[row.hash]
                 if of is material and are_versions(path, other):
                     continue

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
-from kbhub.index.catalogue import ContentRow, contents, unindexed
+from kbhub.index.catalogue import damage_of, unindexed
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import ResolvedLink, resolved_links
@@ -155,7 +155,8 @@ class Material:
     base: Base
     documents: Mapping[str, DocumentRow]
     """By path, in order."""
-    contents: Mapping[str, ContentRow]
+    damage: Mapping[str, str]
+    """Path → what could not be read properly."""
     unindexed: Sequence[tuple[str, str]]
     links: Sequence[ResolvedLink]
     short: dict[str, str]
@@ -251,12 +252,11 @@ def material_of(hub: Hub, base: Base) -> Material:
     """Load the data of a base."""
     with hub.index(base).snapshot() as index:
         rows = sorted(index.documents_by_docid(""), key=lambda row: row.path)
-        content = {row.path: row for row in contents(index)}
-        failed = unindexed(index)
+        damage, failed = damage_of(index), unindexed(index)
     documents = {row.path: row for row in rows}
     # The links come from the graph of all bases, which may be newer than these rows.
     links = [link for link in resolved_links(hub, base) if link.path in documents]
-    return Material(hub, base, documents, content, failed, links, {})
+    return Material(hub, base, documents, damage, failed, links, {})
 
 
 def front_matter_fault(problem: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from kbhub.errors import (
 from kbhub.hub import Hub
 from kbhub.index import references
 from kbhub.reading.lists import typed_into
+from kbhub.reading.resolver import ResolvedDocument, Resolver, path_forms
 from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
@@ -149,17 +150,14 @@ def find_document(hub: Hub, ref: str) -> Location:
     text = ref.strip()
     references.check_length(text)
     if _DOCID.fullmatch(text):
-        matches = []
-        for active in hub.discovery().bases:
-            with suppress(IndexUnavailable), hub.index(active).snapshot() as index:
-                matches += [(active, row.path) for row in index.documents_by_docid(text[1:].lower())]
+        resolver = Resolver(hub)
+        with resolver.opened():
+            matches = resolver.by_docid(text[1:].lower())
         if len(matches) > 1:
-            refs = [references.ref_of(base, path, hub.discovery().bases) for base, path in matches]
-            raise DocumentNotFound(text, "several documents have a docid that starts so", refs)
+            raise DocumentNotFound(text, "several documents have a docid that starts so", [*map(resolver.ref, matches)])
         if not matches:
             raise DocumentNotFound(text)
-        base, path = matches[0]
-        candidates = [path]
+        base, candidates = matches[0].base, [matches[0].path]
     else:
         base, path = _split_ref(hub, text)
         candidates = path_forms(path)
@@ -217,13 +215,6 @@ def new_place(hub: Hub, ref: str) -> Location:
 def twin(names: list[str], name: str) -> str | None:
     """Return a name that differs but that some file systems treat as the same, by case or Unicode form, or None."""
     return next((other for other in sorted(names) if other != name and _folded(other) == _folded(name)), None)
-
-
-def path_forms(path: str) -> list[str]:
-    """Return the spellings of a path: Unicode forms, with and without suffix."""
-    path = path.removeprefix("./")
-    forms = dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path)))
-    return [path for form in forms for path in markdown_paths(form)]
 
 
 def ref_forms(hub: Hub, ref: str) -> list[str]:
@@ -428,13 +419,9 @@ def sync_changed(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool
 
 def docid_of(hub: Hub, base: Base, path: str) -> str:
     """Return the short docid of a document, as in `search`."""
-    with ExitStack() as stack:
-        indexes = []
-        for index in map(hub.index, hub.discovery().bases):
-            with suppress(IndexUnavailable):
-                stack.enter_context(index.snapshot())
-                indexes.append(index)
-        return references.short_docid(references.document_id(base, path), indexes)
+    resolver = Resolver(hub)
+    with resolver.opened():
+        return resolver.docid(ResolvedDocument(base, path))
 
 
 @contextmanager

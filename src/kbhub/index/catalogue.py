@@ -13,7 +13,7 @@ from typing import Any
 
 from kbhub.index.engine import Index, numbers, texts_of
 from kbhub.types import Document, Heading
-from kbhub.values import shared_start, struct
+from kbhub.values import shared_start
 
 MOST_PLACED = 500
 """Most chunks with a term that are sorted: some milliseconds. A commoner stem occurs in every form early on."""
@@ -207,29 +207,15 @@ BATCH = 200
 """Documents whose text is in memory at once."""
 
 
-@struct
-class ContentRow:
-    """A document with the hash of its content."""
-
-    path: str
-    hash: bytes
-    problem: str
-    """What could not be read properly; empty if nothing."""
-    titled: bool
-    """By its front matter."""
-    tagged: bool
+def damage_of(index: Index) -> dict[str, str]:
+    """Return path → what could not be read properly of documents with a problem, sorted by path."""
+    return dict(index.rows("SELECT path, problem FROM document WHERE problem <> '' ORDER BY path"))
 
 
-def contents(index: Index) -> list[ContentRow]:
-    """Return all documents with their content hashes, sorted by path."""
-    rows = index.rows(
-        "SELECT path, hash, coalesce(problem, ''), id IN (SELECT document_id FROM property WHERE key = 'title' AND "
-        "trim(value) <> ''), tags <> '[]' FROM document ORDER BY path"
-    )
-    return [
-        ContentRow(path, bytes(digest), problem, bool(titled), bool(tagged))
-        for path, digest, problem, titled, tagged in rows
-    ]
+def titled(index: Index) -> set[str]:
+    """Return the paths of documents with a title in their front matter."""
+    named = "SELECT document_id FROM property WHERE key = 'title' AND trim(value) <> ''"
+    return {path for (path,) in index.rows(f"SELECT path FROM document WHERE id IN ({named})")}
 
 
 def unindexed(index: Index) -> list[tuple[str, str]]:

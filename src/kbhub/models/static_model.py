@@ -91,7 +91,7 @@ class Lexicon:
     def tokens(self, words: Iterable[str]) -> dict[str, tuple[list[int], str]]:
         """Return word, without spaces → its token ids, and the rest for the tokenizer; unknown words are left out."""
         parts_of = {word: units(word) for word in words}
-        every = {unit for parts in parts_of.values() for unit in parts}
+        every = set(chain.from_iterable(parts_of.values()))
         runs = {unit: characters(unit) for unit in every if is_run(unit)}
         rows = self._find(chain(every.difference(runs), *runs.values()))
         # A word with digits is a name; it has no other forms.

@@ -232,13 +232,13 @@ class Resolver:
             for near in closest(target, refs, names)
             if near in refs and near not in (ref, target) and has_document(self._hub, *refs[near])
         ]
-        if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
+        if _DOCID.fullmatch(target) and not target.startswith("#") and self.by_docid(target.lower()):
             near.insert(0, f"#{target.lower()}")
         return DocumentNotFound(ref, reason, near)
 
     def _by_path(self, target: str) -> ResolvedDocument | None:
         if target.startswith("#") and _DOCID.fullmatch(target):
-            return self._one(target, self._by_docid(target[1:].lower()), "a docid that starts like this")
+            return self._one(target, self.by_docid(target[1:].lower()), "a docid that starts like this")
         return self._first(target, self._in_base, "this path")
 
     def _by_name(self, target: str) -> ResolvedDocument | None:
@@ -329,7 +329,8 @@ class Resolver:
                     return [ResolvedDocument(base, name)]
         return []
 
-    def _by_docid(self, digits: str) -> list[ResolvedDocument]:
+    def by_docid(self, digits: str) -> list[ResolvedDocument]:
+        """Return the documents whose docid starts with some digits."""
         places = []
         for base in self.bases:
             with suppress(IndexUnavailable):
@@ -399,8 +400,14 @@ def _forms(base: Base, path: str) -> Iterator[str]:
         path = path[len(str(base.path)) + 1 :].replace(os.sep, "/")
     elif not path.startswith("/"):
         path = "/".join(part for part in path.split("/") if part not in ("", "."))
-    for form in dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path))):
-        yield from markdown_paths(form)
+    yield from path_forms(path)
+
+
+def path_forms(path: str) -> list[str]:
+    """Return the spellings of a path: Unicode forms, with and without suffix."""
+    path = path.removeprefix("./")
+    forms = dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path)))
+    return [path for form in forms for path in markdown_paths(form)]
 
 
 def _is_there(base: Base, path: str) -> bool:

@@ -8,22 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, one_line
 from kbhub.memory.results import Imported, Moved
-from kbhub.render.report import (
-    LINE_BYTES,
-    Bare,
-    Call,
-    Item,
-    Line,
-    Listing,
-    Name,
-    Names,
-    Quote,
-    Ref,
-    Report,
-    Text,
-    records,
-    say,
-)
+from kbhub.render.report import LINE_BYTES, Bare, Call, Item, Line, Name, Names, Quote, Ref, Report, Text, records, say
 from kbhub.render.terminal import visible_line
 from kbhub.values import counted
 
@@ -72,9 +57,9 @@ def gaps_report(found: Gaps) -> Report:
     for question in found.unanswered:
         lines = (_asked(question, f"; a gap after {question.needed} more"),)
         items.append(Item(title=Name(question.question), marks=("(not a gap yet)",), lines=lines))
-    rows = [gap.model_dump(mode="json") for gap in found.gaps]
-    rows += [{**question.model_dump(mode="json"), "state": "not yet"} for question in found.unanswered]
-    return Report(parts=items, rows=lambda: Listing("gap", GAP_FIELDS, rows))
+    asked = (*found.gaps, *found.unanswered)
+    rows = partial(records, "gap", GAP_FIELDS, asked, lambda one: {"state": getattr(one, "state", "not yet")})
+    return Report(parts=items, rows=rows)
 
 
 def _asked(one: Gap | Unanswered, more: str = "") -> Text:

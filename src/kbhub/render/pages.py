@@ -123,23 +123,6 @@ def _cut_in_code(text: str) -> bool:
     return last >= len(lines) and (first == last or not lines[-1].strip(" \t>").startswith(("```", "~~~")))
 
 
-class _PlainMarkdown(Markdown):
-    """Markdown without clickable links, in which images and HTML are shown as text."""
-
-    elements: ClassVar[dict[str, type[MarkdownElement]]]
-    inlines: ClassVar[set[str]] = {*Markdown.inlines, "a"}  # type: ignore[misc]
-
-    def __init__(self, text: str, *, colour: bool) -> None:
-        super().__init__("", code_theme="ansi_dark", hyperlinks=False)
-        # Show HTML tags as text: `<name>` is more often a placeholder than an element.
-        parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-        self.parsed = [_harmless(token, colour=colour) for token in parser.parse(renderable(text))]
-        for heading, content in pairwise(self.parsed):
-            if heading.type == "heading_open" and not colour:
-                mark = Token("text", "", 0, content=f"{'#' * int(heading.tag[1:])} ")
-                content.children = [mark, *(content.children or ())]
-
-
 class _Heading(Heading):
     """Left-aligned heading."""
 
@@ -188,13 +171,27 @@ class _Table(TableElement):
         yield table
 
 
-_PlainMarkdown.elements = {
-    **Markdown.elements,
-    "heading_open": _Heading,
-    "fence": _Code,
-    "code_block": _Code,
-    "table_open": _Table,
-}
+class _PlainMarkdown(Markdown):
+    """Markdown without clickable links, in which images and HTML are shown as text."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+        "table_open": _Table,
+    }
+    inlines: ClassVar[set[str]] = {*Markdown.inlines, "a"}  # type: ignore[misc]
+
+    def __init__(self, text: str, *, colour: bool) -> None:
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False)
+        # Show HTML tags as text: `<name>` is more often a placeholder than an element.
+        parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+        self.parsed = [_harmless(token, colour=colour) for token in parser.parse(renderable(text))]
+        for heading, content in pairwise(self.parsed):
+            if heading.type == "heading_open" and not colour:
+                mark = Token("text", "", 0, content=f"{'#' * int(heading.tag[1:])} ")
+                content.children = [mark, *(content.children or ())]
 
 
 def _harmless(token: Token, *, colour: bool) -> Token:

@@ -8,17 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from kbhub.documents.shown_text import (
-    TITLE_BYTES,
-    bare,
-    compact,
-    cut,
-    fenced,
-    one_line,
-    quoted,
-    unmarked,
-    without_fences,
-)
+from kbhub.documents.shown_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, unmarked, without_fences
 from kbhub.errors import UsageError
 from kbhub.values import counted, struct
 
@@ -268,7 +258,7 @@ def model_line(text: Text) -> str:
         case Bare():
             return bare(text.text, text.limit)
         case Name():
-            return quoted(text.text, text.limit)
+            return f'"{bare(text.text, text.limit)}"'
         case Names():
             shown: list[str] = []
             for name in text.names:
@@ -278,7 +268,7 @@ def model_line(text: Text) -> str:
             left = len(text.names) - len(shown)
             return ", ".join(shown) + (f" and {left} more" if left else "")
         case Ref():
-            name = _plain_ref(text.ref) or text.docid or quoted(text.ref, LINE_BYTES)
+            name = _plain_ref(text.ref) or text.docid or model_line(Name(text.ref, LINE_BYTES))
             return name + text.part + (f"{SEPARATOR}{text.docid}" if text.both and name != text.docid else "")
         case Call():
             arguments = ", ".join(f"{name}={_argument(value)}" for name, value in text.arguments.items())
@@ -312,7 +302,7 @@ def _lines(part: Text | Item | Quote, above: Item | None, *, listed: bool) -> li
     bullet = "  " * part.depth + (f"{part.number}. " if part.number else part.bullet) if listed else ""
     label = f"{model_line(part.label)} " if part.label else ""
     odd = part.ref and part.ref.docid and not _plain_ref(part.ref.ref)
-    path = f"path {quoted(part.ref.ref, LINE_BYTES)}" if part.ref and odd else ""
+    path = f"path {model_line(Name(part.ref.ref, LINE_BYTES))}" if part.ref and odd else ""
     marks = (part.title, part.score, *part.marks, *part.details, part.warning)
     first = label + SEPARATOR.join(filter(None, (ref, path, *map(model_line, marks))))
     lines = [" ".join((bullet + first, *map(model_line, part.lines)))]

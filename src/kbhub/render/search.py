@@ -9,16 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import (
-    REJECTED,
-    TITLE_BYTES,
-    cut,
-    fenced,
-    one_line,
-    outdated_mark,
-    unmarked,
-    without_fences,
-)
+from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, outdated_mark, unmarked, without_fences
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
@@ -186,9 +177,9 @@ def search_report(
         items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
 
     summary = partial(_summary, result, query, None if nearest else cursor)
-    reworded, calls = [_reworded("search", "query", "")], list[Text]()
+    calls, reword = list[Text](), False
     if result.hits and (full or not _empty_handed(result)):
-        calls = reworded if result.verdict == "weak" and not query.queries and not query.offset else []
+        reword = result.verdict == "weak" and not query.queries and not query.offset
     elif not result.searched:
         calls = ["`status` shows indexing progress and problems."]
     elif query.offset:
@@ -196,7 +187,8 @@ def search_report(
     elif is_unfinished(result.notes):
         calls = ["Search again in a moment; `status` shows how far indexing is."]
     else:
-        calls = ["`status` lists the bases and what is indexed.", *(reworded if rewording_helps(result.notes) else [])]
+        calls, reword = ["`status` lists the bases and what is indexed."], rewording_helps(result.notes)
+    calls += [_reworded("search", "query", "")] if reword else []
     return Report(parts=items, summary=summary, calls=calls, notes=_notes(result), data=result, lists=("hits",))
 
 
@@ -409,7 +401,7 @@ def _asked_again(answer: Answer, queries: Sequence[str]) -> list[Text]:
 
 def answer_markdown(answer: Answer) -> str:
     """Return an answer as a Markdown document: the text, then a table of sources."""
-    parts = [f"# {one_line(answer.question, TITLE_BYTES)}", *([answer.text] if answer.text else [])]
+    parts = [f"# {model_line(Line(answer.question, TITLE_BYTES))}", *([answer.text] if answer.text else [])]
     if answer.outcome == "passages":
         parts += [f"## [{one.number}] {_place(one)}\n\n{fenced(one.readable)}" for one in answer.passages]
     rows = ["| # | ref | score | tier | reason | sent |", "|---|---|---|---|---|---|"]
@@ -444,4 +436,4 @@ def _place(source: Source) -> str:
 
 
 def _cell(text: str) -> str:
-    return one_line(text, LINE_BYTES).replace("|", "\\|").replace("`", "'")
+    return model_line(Line(text)).replace("|", "\\|").replace("`", "'")

@@ -25,17 +25,7 @@ from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
 from kbhub.index.references import STALE_DAYS, Declarations, age_days, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
-from kbhub.search.plan import (
-    Candidate,
-    OpenBases,
-    Plan,
-    RankingSignal,
-    SignalPart,
-    TermWeights,
-    WeightedTerm,
-    by_base,
-    declared_in,
-)
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Correction, Hit, Mode, Query, SearchResult, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
@@ -139,7 +129,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
                 rankings.pop("keyword", None)
 
     sought = retrieval.distinct((*plan.terms, *[term for other in plan.others for term in other.terms]))
-    plan.weighted = words.terms or tuple([WeightedTerm(term.text, term.tokens, 1.0) for term in sought])
+    plan.weighted = words.terms or retrieval.unweighted(sought)
     plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
     places = retrieval.places_in(bases.indexes)
     hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)

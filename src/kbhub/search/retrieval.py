@@ -239,6 +239,11 @@ def distinct(terms: Sequence[Term]) -> tuple[Term, ...]:
     return tuple([first[stems] for stems in dict.fromkeys([term.tokens for term in terms])])
 
 
+def unweighted(terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
+    """Return terms with the same weight, for a query whose words were not looked up."""
+    return tuple([WeightedTerm(term.text, term.tokens, 1.0) for term in terms])
+
+
 def places_in(indexes: Sequence[Index | None]) -> Places:
     """Return a function that looks up the places of chunks, which break ties."""
 

@@ -92,7 +92,7 @@ def reads(index) -> dict:
         ),
         "problems": index.problems(),
         "keys": sorted(index.text_keys().values()),
-        "contents": catalogue.contents(index),
+        "damage": catalogue.damage_of(index), "titled": catalogue.titled(index),
         "texts": list(catalogue.texts(index, paths)),
         "bodies": list(catalogue.bodies(index, paths)),
         "links": catalogue.link_rows(index),

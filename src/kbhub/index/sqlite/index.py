@@ -9,24 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, lru_cache, partial
-from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import apsw
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.engine import (
-    FTS_WEIGHTS,
-    PACKED_FROM,
-    WORD,
-    Index,
-    NewDocument,
-    Snapshot,
-    numbers,
-    properties,
-    searched_texts,
-)
+from kbhub.index.engine import PACKED_FROM, WORD, Index, NewDocument, Snapshot, numbers, properties, searched_texts
 from kbhub.index.query.parser import Term
 from kbhub.index.references import embedded_text
 from kbhub.index.sqlite import schema
@@ -69,11 +58,7 @@ class SqliteIndex(Index):
                         connection = idle
                     else:
                         idle.close(force=True)
-            if connection is None:
-                connection = schema.open_reader(self.path)
-                connection.register_fts5_function(  # of a single-phrase query in the current row, weighted by column
-                    "occurrences", lambda api, *_: float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
-                )
+            connection = connection or schema.open_reader(self.path)
         except FileNotFoundError:
             raise self._unavailable(NOT_THERE) from None
         except OSError as error:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from kbhub.index.engine import FTS_COLUMNS, numbers
+from kbhub.index.engine import FTS_COLUMNS, FTS_WEIGHTS, numbers
 from kbhub.index.query.parser import TOKENIZER
 from kbhub.types import Base
 from kbhub.values import struct
@@ -159,6 +160,9 @@ def _opened(path: Path, name: str, flags: int) -> apsw.Connection:
         if not connection.execute("PRAGMA schema_version").get:
             raise FileNotFoundError(errno.ENOENT, "It is still being made", name)
         _check(connection, path)
+        connection.register_fts5_function(  # of a single-phrase query in the current row, weighted by column
+            "occurrences", lambda api, *_: float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
+        )
     except BaseException:
         connection.close(force=True)
         raise
