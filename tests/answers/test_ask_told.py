@@ -166,6 +166,17 @@ def test_nothing_is_told_twice(linked):
     assert (text.count("Roll back a release by its tag"), "linked from roll.md" in text) == (1, True)
 
 
+def test_a_question_for_a_decision_is_answered_with_what_was_decided(environment):
+    filler = " ".join(f"Word{number}" for number in range(200))
+    context = f"## Context\n\nA package manager runs scripts of packages on install; npm is slow. {filler}"
+    outcome = f"## Decision outcome\n\nChosen option: pnpm.\n\n{filler}"
+    environment.write("knowledge/adr/0030.md", f"# The package manager\n\n{context}\n\n{outcome}\n")
+    hub = synced(environment)
+
+    assert "Chosen option: pnpm." in ask(hub, "which package manager did we choose").text.split("[1]")[0]
+    assert "Chosen option: pnpm." not in ask(hub, "is the package manager slow").text.split("[1]")[0]
+
+
 def test_an_empty_handed_answer_shows_the_nearest_passage_and_is_short(environment):
     """Whoever asked sees at once whether it was near enough after all; the part that is nearest, not the first one."""
     filler = "".join(f"\n\nNames of day {n} are kept for {n} years in the archive of the house." for n in range(12))

@@ -116,6 +116,20 @@ def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(
         assert said(shop, event("prompt", environment.project, prompt=prompt)) == "", prompt
 
 
+def test_a_prompt_that_asks_for_a_decision_is_told_what_was_decided(shop, environment):
+    filler = " ".join(f"Word{number}" for number in range(250))
+    context = f"## Context\n\nKumquat caching of session tokens in the kumquat cache. {filler}"
+    environment.write("knowledge/kumquat.md", f"# Kumquat cache\n\n{context}\n\n## Decision\n\nIt is Etcd. {filler}\n")
+    shop.sync()
+    prompts = (
+        "What did we decide on the kumquat cache of session tokens?",
+        "What is in the kumquat cache of session tokens?",
+    )
+    decided, other = (said(shop, event("prompt", environment.project, prompt=prompt)) for prompt in prompts)
+
+    assert ("It is Etcd" in decided, "It is Etcd" in other, "caching" in other) == (True, False, True)
+
+
 def test_a_prompt_is_told_a_memory_and_a_document_that_names_a_symbol_comes_with_it(shop, environment):
     ref = remember(shop, "Releases need the VPN; without it the upload of the wheel hangs for an hour.").memory.ref
 

@@ -303,6 +303,19 @@ def test_a_document_that_the_query_names_comes_first(environment, query):
     assert refs(search(environment, query))[0] == "EIPS/eip-1559.md"
 
 
+@pytest.mark.parametrize("query", ["ADR-0012", "adr 12", "what does ADR-12 say", "decision 12"])
+def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_is_all_of_a_question(environment, query):
+    outcome = "## Decision\n\nFiles that have a number are decisions."
+    environment.write("knowledge/decisions/0012-names.md", f"# 12 - File names\n\nDashes.\n\n{outcome}\n")
+    environment.write("knowledge/decisions/0011-folders.md", "# 11 - Folders\n\nThe 12 folders are decided on.\n")
+    environment.write("knowledge/style.md", "# Style\n\nSee ADR-0012 on names of files; PAY-14 is the refund.\n")
+    result = search(environment, query)
+    assert (result.verdict, result.hits[0].ref) == ("strong", "decisions/0012-names.md")
+    assert result.hits[0].start_line == 1
+    assert search(environment, "what does PAY-14 mean").verdict == "strong"
+    assert search(environment, "what does ADR-13 say").verdict != "strong"
+
+
 def test_words_of_a_file_name_are_evidence(environment):
     """Whoever names a file after what people look for is not told that nothing covers it."""
     environment.write("knowledge/runbooks/kafka.md", "# Restarting consumers\n\nStop one after the other.\n")

@@ -16,6 +16,7 @@ from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.documents.shown_text import REJECTED
 from kbhub.errors import EmbedderError
+from kbhub.index.query.excerpts import ASKS_DECISION, DECISION
 from kbhub.index.query.parser import searchable, stems
 from kbhub.models.embedding import Embedder
 from kbhub.search.plan import WeightedTerm
@@ -255,6 +256,9 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
     texts = [" ".join((heading_of(choice.unit, choice.passage), choice.unit.text)) for choice in choices]
     for choice, cosine in zip(choices, near(texts), strict=False):
         choice.near = max(0.0, cosine)
+    for choice in choices if ASKS_DECISION.search(prepared.question) else ():
+        first = choice.at == 0 and DECISION.match(f"# {heading_of(choice.unit, choice.passage)}\n")
+        choice.near = 1.0 if first or DECISION.match(choice.unit.text) else choice.near
     return choices
 
 

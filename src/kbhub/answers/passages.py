@@ -15,6 +15,7 @@ from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.hub import Hub
+from kbhub.index.query.excerpts import DECISION
 from kbhub.models.embedding import Embedder
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import ReadOptions, read
@@ -201,6 +202,18 @@ def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage
     linked = list(neighbours(hub, direct, result, texts, kept))
     rest = choose(weak, HITS - len(direct), "summarized", f", from {options.threshold:g}")
     return numbered([*direct, *linked, *rest])
+
+
+def with_decisions(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Put what a record decides before the first hit of its document, with that one's score."""
+    ordered, first = list[Hit](), dict[str, Hit]()
+    for hit in hits:
+        best = first.setdefault(hit.docid, hit)
+        if best is not hit and DECISION.match(hit.excerpt):
+            ordered.insert(ordered.index(best), hit.model_copy(update={"score": best.score}))
+        else:
+            ordered.append(hit)
+    return tuple(ordered)
 
 
 def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], list[Hit]]:

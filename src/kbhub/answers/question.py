@@ -18,9 +18,10 @@ from kbhub.answers.answer import (
 )
 from kbhub.answers.citations import Checked, check, request_of, says_no_answer
 from kbhub.answers.extractive import extract
-from kbhub.answers.passages import SEARCHED_HITS, fitting, nearest, packed, tiered
+from kbhub.answers.passages import SEARCHED_HITS, fitting, nearest, packed, tiered, with_decisions
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.hub import Hub
+from kbhub.index.query.excerpts import ASKS_DECISION
 from kbhub.index.query.parser import beginning
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
@@ -223,6 +224,8 @@ def prepare(
     asked = queries or hub.config().settings.expansion.enabled or not any(one.searches for one in extensions())
     if local and not asked and result.searched and result.verdict == "none":
         result = search_assisted(hub, query, LlmOptions(expand=True, expand_model=local), weights)
+    if ASKS_DECISION.search(question):
+        result = result.model_copy(update={"hits": with_decisions(result.hits)})
     if asker:
         record(hub, result, query, asker, took=time.perf_counter() - began)
     prepared = Prepared(

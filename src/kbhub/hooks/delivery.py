@@ -21,6 +21,7 @@ from kbhub.hooks.inbox import keep, propose, waiting
 from kbhub.hooks.sessions import COMPACT, HooksState, delivery_counts, may_speak, session_log, sweep
 from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.index.catalogue import bodies, front_matter_of, paths_beginning, terms_among, texts
+from kbhub.index.query.excerpts import ASKS_DECISION, DECISION
 from kbhub.index.query.parser import paired, stems
 from kbhub.index.references import ref_of
 from kbhub.memory.catalog import all_known, ref
@@ -323,16 +324,18 @@ def _prompt(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool
     said = known.union(part.ref for part in parts)
     asked = [base for base in hub.discovery().bases if not own_only or base.origin == "memory"]
     names = names_in(hub, " ".join(_CODE.sub(" ", event.prompt).split()[:PROMPT_WORDS]), asked) if certain else ()
+    decides = ASKS_DECISION.search(wording)
     for hit in _naming_hits(hub, wording, certain, names):
-        address = f"{hit.ref}:{hit.start_line}:{hit.end_line - hit.start_line + 1}"
+        part = next((one for one in hit.also if DECISION.match(one.excerpt)), hit) if decides else hit
+        address = f"{hit.ref}:{part.start_line}:{part.end_line - part.start_line + 1}"
         memory = memories.get(hit.ref)
         if hit.outdated or {address, hit.ref} & said:
             continue
         if memory is not None and not may_be_delivered(hub, memory, own_only=own_only):
             continue
         name = hit.ref if memory else address
-        where = " › ".join(dict.fromkeys((hit.title, *hit.headings)))
-        quote = events.as_data(_HEADING.sub("", hit.excerpt), PASSAGE_BYTES)  # the headings are named before it
+        where = " › ".join(dict.fromkeys((hit.title, *(hit.headings if part is hit else ["Decision"]))))
+        quote = events.as_data(_HEADING.sub("", part.excerpt), PASSAGE_BYTES)  # the headings are named before it
         mark = f", {REJECTED}" if hit.rejected else ""
         parts.append(_Part(f'- read(refs="{name}"), {events.named(where, 120)}{mark}:\n  {quote}', name))
     return parts

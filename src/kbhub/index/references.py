@@ -39,6 +39,13 @@ _RANGE = re.compile(
 
 _BASE_ID = re.compile(r"[^\s/@]+")
 
+_NUMBERED_NAME = re.compile(r"(?<![\w-])([a-z]{2,20})[-_ ]?0{0,9}(\d{1,9})(?![\w-]|\.\d)")
+
+_NUMBERED_FILE = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(\d{1,9})(?!\d)")
+
+_RECORDS = re.compile(r"(?:architectur\w*[-_ ])?decision(?:[-_ ]record)?$")
+"""What architecture decision records and their folders are called, without the plural."""
+
 _WILD = re.compile(r"[*?]|\[[^\]/]+\]")
 
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
@@ -52,6 +59,25 @@ def document_id(base: Base, path: str) -> str:
 def docid_in(place: str, path: str) -> str:
     """Return the full docid of a document in a folder; for a shared base, `team` and its name replace the folder."""
     return hashlib.sha256(f"{place}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def numbers_in(text: str) -> dict[str, tuple[str, str]]:
+    """Return the names of numbered documents in a text, folded, with what they mean: `adr-0027` is `adr`, `27`."""
+    return {found[0]: (_singular(found[1]), found[2]) for found in _NUMBERED_NAME.finditer(text.casefold())}
+
+
+def numbers_of(base: Base, path: str) -> list[tuple[str, str]]:
+    """Return what a document is called if its file has a number: `adr`, `27` for `adr/0027-i18n.md`, and for
+    `0027-i18n.md` in a base called `decisions/`.
+    """
+    *folders, file = f"{base.path.name}/{path}".casefold().split("/")
+    if found := _NUMBERED_FILE.match(file):
+        return [(_singular(name), found[2]) for name in (found[1], *folders) if name]
+    return []
+
+
+def _singular(name: str) -> str:
+    return _RECORDS.sub("adr", name.rstrip("s"))
 
 
 def short_hash(digest: str) -> str:

@@ -39,11 +39,6 @@ NEAR_AMONG = 200
 PARTS_FROM = 200
 """Letters of the target that are considered."""
 
-_NUMBERED = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(\d{1,9})(?!\d)")
-
-_RECORDS = re.compile(r"(?:architectur\w*[-_ ])?decision(?:[-_ ]record)?$")
-"""Folders of architecture decision records, without the plural."""
-
 _SITE = re.compile(r"https?://[^/?#]+")
 
 _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
@@ -285,18 +280,12 @@ class Resolver:
         return [place for name in found for place in self._in_base(base, name)]
 
     def _numbered(self, base: Base, name: str) -> list[ResolvedDocument]:
-        """Find the documents with a number and a name, their own or a folder's: `ADR-0027` is `adr/0027-i18n.md`, or in
-        a base called `decisions/`.
-        """
-        asked, places = _NUMBERED.fullmatch(name.casefold()), list[ResolvedDocument]()
-        if asked is None or asked[1] is None:
-            return places
-        for path in self._paths(base):
-            *folders, file = f"{base.path.name}/{path}".casefold().split("/")
-            found, singular = _NUMBERED.match(file), [_RECORDS.sub("adr", folder.rstrip("s")) for folder in folders]
-            if found and found[2] == asked[2] and asked[1] in (found[1], *singular):
-                places += self._in_base(base, path)
-        return places
+        """Find the documents that are called by their number."""
+        asked = references.numbers_in(name)
+        if asked.keys() != {name.casefold()}:
+            return []
+        numbered = [path for path in self._paths(base) if asked[name.casefold()] in references.numbers_of(base, path)]
+        return [place for path in numbered for place in self._in_base(base, path)]
 
     def _typed(self, target: str) -> list[tuple[Base, str]]:
         return typed_into(self._hub.options.typed_in, target, self.bases)

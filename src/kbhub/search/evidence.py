@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.parser import RUN, cased_parts, cased_words, normalise, paired, stems, tokens
+from kbhub.index.query.parser import RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
+from kbhub.index.references import numbers_in, numbers_of
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.plan import EXAMINED, Candidate, Evidence, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm
 
@@ -32,6 +34,9 @@ _JOINED_WORDS = re.compile(r"[A-Za-z][a-z]*(?:[-/.'’][a-z]+)+")
 NAME, NAME_AMOUNT = "name", 2.0
 """Signal of a document that the query names, and its amount: more than all other parts of a score together. It leaves
 the results on the six test sets and the handbook unchanged."""
+
+_ASKING = re.compile(r"(?i)define|describe|explain|means?|says?|show|stands?|tell")
+"""Words that only ask: a document about the others need not have them."""
 
 PATHS = 4096
 
@@ -88,6 +93,11 @@ def is_name(text: str) -> bool:
     return is_identifier(text) and not any(map(str.isspace, bare)) and _JOINED_WORDS.fullmatch(bare) is None
 
 
+def is_asking(word: str) -> bool:
+    """Return whether a word only asks for what the others name."""
+    return _ASKING.fullmatch(word.strip(_MARKS)) is not None
+
+
 @lru_cache(maxsize=PATHS)
 def words_of(path: str) -> str:
     """Map `runbooks/kafkaRestart.md` to `runbooks/kafkaRestart runbooks kafka Restart`."""
@@ -96,21 +106,39 @@ def words_of(path: str) -> str:
 
 
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Lift the best chunk of each document that a query names by its file name: `EIP-1559 fee` means `eip-1559.md`."""
+    """Lift the best chunk of each document that a query names by its file name or its number: `EIP-1559 fee` means
+    `eip-1559.md`, and `ADR-12` `adr/0012-files.md`.
+    """
     asked = _name(plan.question)
     if not asked:
         return
     named, paths = set(), bases.paths([hit.document_key for hit in hits])
-    for hit in hits:
-        file = _name(paths[hit.document_key].rpartition("/")[2].rpartition(".")[0])
+    numbers, alone = numbers_asked(plan.question)
+    for hit in sorted(hits, key=attrgetter("key")) if alone else hits:
+        path = paths[hit.document_key]
+        file = _name(path.rpartition("/")[2].rpartition(".")[0])
         # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
         within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
+        whole = asked in (file, file[1:] if file and file[0].isdigit() else file)
+        called = bool(numbers) and not numbers.isdisjoint(numbers_of(bases.open[hit.key[0]].base, path))
         if hit.document_key not in named and (
-            asked in (file, file[1:] if file and file[0].isdigit() else file)
-            or any(asked[at : at + len(file)] == file for at in within)
+            whole or called or any(asked[at : at + len(file)] == file for at in within)
         ):
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
+            hit.sought = whole or (called and alone)
+
+
+def numbers_asked(question: str) -> tuple[set[tuple[str, str]], bool]:
+    """Return the numbers that a question calls documents by, and whether it asks for nothing else.
+
+    With other words, `ADR-12` is one, and `python 3` is not.
+    """
+    numbers, others = numbers_in(question), question.casefold()
+    for number in numbers:
+        others = others.replace(number, " ")
+    alone = bool(numbers) and all(word in STOP_WORDS or is_asking(word) for word in _name(others))
+    return {meant for name, meant in numbers.items() if alone or "-" in name}, alone
 
 
 @lru_cache(maxsize=PATHS)
@@ -180,6 +208,7 @@ class QueryTerms:
         for term in terms:
             if is_identifier(term.text) and (pattern := verbatim(term.text)):
                 self._names.append((pattern, term.weight, rarity(term.text) / len(forms[term.text])))
+        self._asking = set(filter(is_asking, self._texts))
         self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
@@ -207,6 +236,7 @@ class QueryTerms:
                 rare_names += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
+        missing = [(word, rare) for word, stems, rare in every if not everywhere.issuperset(stems)]
         return Evidence(
             coverage=covered / self._rarity,
             together=_together(words, shares) / self._rarity,
@@ -214,8 +244,10 @@ class QueryTerms:
             identifier=named / self._total,
             definition=defined / self._total,
             names=rare_names / self._rarity,
-            missing=tuple([(word, rare) for word, stems, rare in every if not everywhere.issuperset(stems)]),
-            literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
+            missing=tuple(missing),
+            literal=named >= WHOLLY * self._named_weight
+            and self._asking.issuperset([word for word, _ in missing])
+            and len(missing) < len(self._texts),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
             text=text,

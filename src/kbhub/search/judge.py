@@ -10,7 +10,7 @@ from operator import itemgetter
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Term, fold
-from kbhub.search.evidence import cohesion, gap, is_identifier, is_name, rarity
+from kbhub.search.evidence import cohesion, gap, is_asking, is_identifier, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
@@ -146,13 +146,18 @@ def judge(
     # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
     certain = bool(literal and texts) and texts.keys() <= {term.text for term in sought}
-    named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in texts)
+    content = [text for text in texts if not is_asking(text)] or list(texts)
+    named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in content)
     if certain:
-        stems = {stem for term in plan.weighted for stem in term.stems}
-        rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, texts, stems) for one in literal.values())
+        stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}
+        rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, content, stems) for one in literal.values())
         best = max(best, STRONG if named or rare else WEAK)
     doubtful = any(is_name(word) or word.isdecimal() for word in unmatched)
-    return (min(best, ABSENT_NAME) if doubtful else best), named
+    if any(hit.sought for hit in hits):
+        best = max(best, STRONG)
+    elif doubtful:
+        best = min(best, ABSENT_NAME)
+    return best, named
 
 
 def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bool:

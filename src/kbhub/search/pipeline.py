@@ -6,7 +6,6 @@ Reads only. Imports numpy, so it is called through `search.search`.
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +17,13 @@ import numpy as np
 
 from kbhub.documents.shown_text import readable
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
+from kbhub.index.catalogue import first_chunks
 from kbhub.index.engine import ChunkRow, Key, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
-from kbhub.index.query.excerpts import density, excerpt, spans
+from kbhub.index.query.excerpts import ASKS_DECISION, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, numbers_of, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
 from kbhub.sync.freshness import Freshness
@@ -47,14 +47,6 @@ NEAR = 0.85
 """Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
-
-_ASKS_DECISION = re.compile(r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?)\b", re.IGNORECASE)
-_DECISION = re.compile(
-    r"^(?:#{1,6}[ \t]*(?:\d+\.?[ \t]*)?(?:decision|decision outcome|outcome|resolution)[ \t:]*$"
-    r"|[>*_ \t-]{0,9}(?:chosen (?:options?|alternative|solution)|decision(?: outcome)?)[*_]{0,3}:)",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A heading or a line that the forms of decision records (MADR, Nygard's) put before what was decided."""
 
 FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
@@ -133,6 +125,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
     places = retrieval.places_in(bases.indexes)
     hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
+    hits += _numbered(plan, bases, hits)
     for signal in RANKING_SIGNALS:
         if signal.applies(plan):
             signal.add(plan, bases, hits)
@@ -143,7 +136,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
     if named and plan.both:  # by its meaning, a name is near everything
-        hits = [hit for hit in hits if any(part.signal in ("keyword", conversations.NEWER) for part in hit.parts)]
+        meant = {"keyword", evidence.NAME, conversations.NEWER}
+        hits = [hit for hit in hits if any(part.signal in meant for part in hit.parts)]
     kept = hits
     if query.min_signals > 1:
         kept = [hit for hit in hits if len([part for part in hit.parts if part.rank]) >= query.min_signals]
@@ -223,6 +217,22 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
     right = {fix.typed: fix.term for fix in fixes}
     used = [right.get(one.text.strip(PUNCTUATION), one) if one in ranking.missing else one for one in plan.terms]
     return ranked(used), fixes
+
+
+def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
+    """Return the documents that a query calls by their number, and that were found neither by words nor by meaning."""
+    (meant, _), found = evidence.numbers_asked(plan.question), list[Candidate]()
+    for number, base in enumerate(bases.open) if meant and plan.asks_for(evidence.NAME) else ():
+        paths = [path for path in base.index.paths() if not meant.isdisjoint(numbers_of(base.base, path))]
+        first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)])
+        chosen = plan.selections[number]
+        found += [
+            Candidate((number, chunk), (number, row.document_id))
+            for chunk, row in base.index.chunks(first).items()
+            if chosen is None or chunk in chosen.chunks
+        ]
+    known = {hit.document_key for hit in hits}
+    return [hit for hit in found if hit.document_key not in known]
 
 
 def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
@@ -394,7 +404,7 @@ def described(
         return f"{ref_of(bases.open[key[0]].base, bases.documents([owner])[owner].path, active)}:{chunk.start_line}"
 
     hits, words, weights = [], tuple(terms), {term.text: term.weight for term in plan.weighted}
-    decided = bool(_ASKS_DECISION.search(plan.question))
+    decided = bool(ASKS_DECISION.search(plan.question))
     for best in page:
         home, chunk, document = bases.open[best.key[0]].base, chunks[best.key], documents[best.document_key]
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
@@ -456,9 +466,9 @@ def described(
 def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> list[ChunkRow]:
     """Return other chunks of a document that may answer as well as the best, or, if asked for, the decision."""
     chunks = bases.chunks([best.key, *[other.key for other in best.more[: None if decided else also]]])
-    if also and decided and not _DECISION.search(chunks[best.key].text):
+    if also and decided and not DECISION.search(chunks[best.key].text):
         for other in best.more:
-            if _DECISION.search(chunks[other.key].text):
+            if DECISION.search(chunks[other.key].text):
                 return [chunks[other.key]]
     return [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
 
@@ -467,7 +477,7 @@ def _excerpt(
     chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float], *, decided: bool
 ) -> tuple[str, int]:
     """Cut an excerpt: from the front matter only if nothing else matches, and from the decision on if that is asked."""
-    decision = _DECISION.search(chunk.text, chunk.prose) if decided else None
+    decision = DECISION.search(chunk.text, chunk.prose) if decided else None
     at = decision.start() if decision else chunk.prose
     front, prose = chunk.text[:at], chunk.text[at:]
     if front and not decision and not (prose.strip() and (spans(prose, terms) or not spans(front, terms))):

@@ -137,7 +137,7 @@ class Evidence:
     names: float
     """Share of the query's terms, by rarity, that are names and occur here verbatim."""
     literal: bool
-    """Whether all terms occur here, names verbatim."""
+    """Whether all terms occur here but those that only ask, names verbatim."""
     title: float
     """Share of the words of the document's title that are in the query."""
     about: float
@@ -160,6 +160,8 @@ class Candidate:
     """Name and factor, applied to the sum of the parts."""
     score: float = 0.0
     evidence: Evidence | None = None
+    sought: bool = False
+    """Whether the query is nothing but the name of its document."""
     spoken: bool = False
     replaces: Sequence[Key] = ()
     replaced_by: Key | None = None

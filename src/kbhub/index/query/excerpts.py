@@ -45,6 +45,14 @@ _DECIDES = re.compile(
     r"|^[ \t]*(?:\||\$ )",
     re.IGNORECASE | re.MULTILINE,
 )
+ASKS_DECISION = re.compile(r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?)\b", re.IGNORECASE)
+DECISION = re.compile(
+    r"^(?:#{1,6}[ \t]*(?:\d+\.?[ \t]*)?(?:decision|decision outcome|outcome|resolution)[ \t:]*$"
+    r"|[>*_ \t-]{0,9}(?:chosen (?:options?|alternative|solution)|decision(?: outcome)?)[*_]{0,3}:)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A heading or a line that the forms of decision records (MADR, Nygard's) put before what was decided."""
+
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
 _ADDRESS = re.compile(r"(?<=\]\()[^()\s]*|https?://[^\s()<>]*")
