@@ -21,11 +21,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.prompts.base import UserMessage
-from mcp.types import (
-    EmptyResult,
-    InputRequiredResult,
-    SetLevelRequestParams,
-)
+from mcp.types import EmptyResult, InputRequiredResult, SetLevelRequestParams
 from mcp.types import Tool as ToolDefinition
 
 from conformance.fixture_tools import IMAGE, PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form

@@ -101,12 +101,7 @@ def test_restructuredtext_has_its_structure():
     assert document.title == "The manual"
     assert document.front_matter == {"tags": "ops, disk full", "author": "Ann", "date": "2024-05-01"}
     assert document.tags == ("ops", "disk full")
-    assert headings(document) == [
-        (1, "The manual", 4),
-        (2, "First part", 13),
-        (3, "Sub flag", 28),
-        (2, "Second", 64),
-    ]
+    assert headings(document) == [(1, "The manual", 4), (2, "First part", 13), (3, "Sub flag", 28), (2, "Second", 64)]
     assert document.fences == ((18, 22), (24, 26), (61, 62))
     assert document.tables == ((32, 36), (38, 44), (46, 49))
     assert links(document) == [

@@ -15,14 +15,7 @@ import pytest
 from conftest import NOON, synced, write_two_bases
 from kbhub.editing.documents import write_document
 from kbhub.editing.trash import delete_document
-from kbhub.errors import (
-    BaseNotFound,
-    DocumentChanged,
-    DocumentNotFound,
-    PathNotContained,
-    UsageError,
-    WriteRefused,
-)
+from kbhub.errors import BaseNotFound, DocumentChanged, DocumentNotFound, PathNotContained, UsageError, WriteRefused
 from kbhub.types import Base, Query
 from kbhub.workspace.files import open_folder
 from trees import snapshot

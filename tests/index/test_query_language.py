@@ -314,10 +314,7 @@ def test_spans_mark_inflections_and_words_of_other_scripts_as_they_stand():
 
     assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
 
-    for text, query, marked in (
-        ("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]),
-        ("حفظ والملفات", "الملفّ", ["والملفات"]),
-    ):
+    for text, query, marked in (("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]), ("حفظ والملفات", "الملفّ", ["والملفات"])):
         assert [text[start:end] for start, end in spans(text, parse_query(query).terms)] == marked
 
     assert not any(matches("الملفات", "مل"))

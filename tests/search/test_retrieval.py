@@ -9,12 +9,7 @@ from kbhub.index.matches import keys_of
 from kbhub.index.query.parser import parse_query
 from kbhub.search import retrieval
 from kbhub.search.plan import Candidate
-from kbhub.search.retrieval import (
-    MOST_SEMANTIC_SHARE,
-    SEMANTIC_SHARE,
-    falling,
-    keyword_ranking,
-)
+from kbhub.search.retrieval import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, falling, keyword_ranking
 from kbhub.search.retrieval import fuse as fuse_rankings
 
 

@@ -167,16 +167,13 @@ async def test_search_says_what_lies_where_a_hit_is_and_takes_filters_and_switch
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         found = await told(client, "search", query="deploy soup", mode="keyword")
         read = await told(client, "read", refs=["deploy.md", "food.md"])
+        filtered = await told(client, "search", query="tag:ops redeploy -canary")
+        good = await told(client, "search", query="deploy", options={"min_score": 0.8})
 
     assert found.count('   context: "All about the shop"\n') == 1
     assert found.count('   context: "All about the shop › Not about work"\n') == 1
     assert "hash " in read
     assert '\ncontext: "All about the shop › Not about work"\n```\n# Lunch' in read
-
-    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        filtered = await told(client, "search", query="tag:ops redeploy -canary")
-        good = await told(client, "search", query="deploy", options={"min_score": 0.8})
-
     assert "1. rollback.md:" in filtered
     assert "deploy.md:" not in filtered.replace("rollback.md", "")
     assert good.startswith("Hit 1 of 1")
@@ -187,18 +184,15 @@ async def test_related_shows_links_of_all_kinds_and_tags_what_is_about_one(shop,
         from_it = await told(client, "related", ref="Deploying", kinds="link,related")
         to_it = await told(client, "related", ref="rollback.md", limit=3)
         nowhere = await refused(client, "related", ref="rolback.md")
+        every = await told(client, "tags")
+        one = await told(client, "tags", names="ops/deploy", hops=0)
+        joined = await told(client, "tags", names=["#ops/deploy"], everything=True)
 
     assert re.search(r"^Links to \(1\)\n- rollback\.md · ", from_it, re.MULTILINE)
     assert "Linked from" not in from_it
     assert 'Broken links (1)\n- line 7 · markdown "lost.md"' in from_it
     assert re.search(r"^Linked from \(1\)\n- deploy\.md:7 · ", to_it, re.MULTILINE)
     assert "Did you mean rollback.md" in nowhere
-
-    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        every = await told(client, "tags")
-        one = await told(client, "tags", names="ops/deploy", hops=0)
-        joined = await told(client, "tags", names=["#ops/deploy"], everything=True)
-
     assert "- #ops (2)\n  - #ops/deploy (1)" in every
     assert one.startswith('1 document tagged "ops/deploy"\n- deploy.md')
     assert "- rollback.md · " in joined

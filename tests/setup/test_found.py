@@ -75,6 +75,15 @@ def texts(environment, words, project=None):
 
 
 @pytest.fixture
+def likes(environment):
+    """Two repositories whose paths differ where the names of a client's folders do not."""
+    projects = environment.home / "a-b", environment.home / "a/b"
+    for project in projects:
+        (project / ".git").mkdir(parents=True)
+    return projects
+
+
+@pytest.fixture
 def other(environment):
     """Another repository of the same user."""
     project = environment.home / "other"
@@ -118,11 +127,9 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     assert not any(base.added for base in added(environment).values())
 
 
-def test_what_cursor_keeps_is_taken_unless_it_may_be_another_projects(environment, other):
+def test_what_cursor_keeps_is_taken_unless_it_may_be_another_projects(environment, other, likes):
     """Its logs do not say where they began, and `/x/a-b` and `/x/a/b` have one folder."""
-    one, two = environment.home / "a-b", environment.home / "a/b"
-    for project in (one, two):
-        (project / ".git").mkdir(parents=True)
+    one, two = likes
     cursor_log(environment, environment.project, "The heron of ours.")
     cursor_log(environment, other, "The heron of theirs.")
     cursor_log(environment, one, "The heron of one of two.")
@@ -153,11 +160,9 @@ def test_two_projects_share_the_logs_of_codex_and_see_their_own(environment, oth
             log.unlink(missing_ok=True)
 
 
-def test_a_folder_that_two_projects_share_is_not_taken(environment):
+def test_a_folder_that_two_projects_share_is_not_taken(environment, likes):
     """`/x/a-b` and `/x/a/b` have one folder in Claude Code, so what it holds may be the other's."""
-    one, two = environment.home / "a-b", environment.home / "a/b"
-    for project in (one, two):
-        (project / ".git").mkdir(parents=True)
+    one, two = likes
     assert claude_folder(environment, one) == claude_folder(environment, two)
     environment.write(claude_folder(environment, one) / "memory/MEMORY.md", "The secret of the other.\n")
     assert added(environment, one) == {}  # nothing says whose it is
@@ -259,16 +264,14 @@ def test_what_a_client_forgot_is_gone_and_its_logs_stay(environment):
     assert ("loquat rule" in found, "loquat log" in found) == (False, True)
 
 
-def test_memories_stay_out_once_another_project_has_the_same_folder(environment):
-    one, two = environment.home / "p-q", environment.home / "p/q"
-    for project in (one, two):
-        (project / ".git").mkdir(parents=True)
+def test_memories_stay_out_once_another_project_has_the_same_folder(environment, likes):
+    one, two = likes
     claude_log(environment, one, "The medlar is ours.")
     claude_log(environment, one, "", name="s0")
     claude_folder(environment, one).joinpath("s2.jsonl").write_text(
         '{"type": "summary", "summary": "names no folder"}\n'
     )
-    assert set(added(environment, one)) == {"claude-p-q"}
+    assert set(added(environment, one)) == {"claude-a-b"}
     claude_log(environment, two, "The medlar is theirs.", name="s9")
     environment.write(claude_folder(environment, two) / "memory/plan.md", "The secret medlar plan.\n")
     found = texts(environment, "medlar", one)

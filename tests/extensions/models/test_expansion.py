@@ -10,14 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import synced
-from kbhub.extensions.models.llm import (
-    ALREADY_STRONG,
-    MOST_QUERIES,
-    Expansion,
-    expand,
-    fenced_request,
-    plain_words,
-)
+from kbhub.extensions.models.llm import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, fenced_request, plain_words
 from kbhub.extensions.models.server import KEPT_FILES, MOST_FILES
 from kbhub.index.query.parser import parse_query
 from kbhub.search.search import LlmOptions, search_assisted
