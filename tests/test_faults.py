@@ -1,4 +1,4 @@
-"""What kills a process or its storage, and clients that misbehave: all is whole afterwards, heals, and says why."""
+"""What kills a process or its storage: all is whole afterwards, heals, and says why."""
 
 import os
 import random
@@ -13,15 +13,12 @@ import pytest
 from filelock import FileLock
 
 import faults
-from conftest import make_environment
 from corpus import sentences
-from daemons import call, text_of, windows
 from kbhub.index.sqlite.index import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.sync import sync_base
 from kbhub.types import Base
-from test_stdio import LIST, SERVE
 
 KILLS, KILLS_AT_ONCE = 120, 8
 """Moments at which a process is killed in all, and those of them that every run of the tests takes."""
@@ -165,52 +162,3 @@ def test_a_signal_ends_indexing_in_order(environment, numbers):
     assert report.notes == ()
     assert report.added + report.unchanged == 40
     faults.sound(path)
-
-
-FLOOD = 200
-"""Searches that a client sends before it reads an answer."""
-
-HUGE = 5 << 20
-"""Bytes of a line."""
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    """A project with one document."""
-    made = make_environment(tmp_path_factory.mktemp("wire"))
-    made.write("knowledge/deploy.md", "# Deploying\n\nRedeploy the tag before; a canary takes five minutes.\n")
-    return made
-
-
-@pytest.fixture(scope="module")
-def window(shop):
-    """One server that has to bear all of it, and to end in order after it, in a search and within a huge message."""
-    with windows(shop) as begin:
-        started = begin(SERVE)
-        started.handshake()
-        assert finds(started)
-        yield started
-        started.begin(call("search", query="canary"))
-        started.process.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "meth' + b"x" * HUGE)
-        assert started.end() == 0
-        assert all(message["jsonrpc"] == "2.0" for message in started.rest())
-        assert started.errors == b""
-
-
-def finds(window):
-    return "1. deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
-
-
-def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behind(window):
-    """Cancelled at once, twice, too late or never begun: the next call is answered."""
-    asked = [window.begin(call("search", query=f"canary {number}")) for number in range(FLOOD)]
-
-    assert all("1. deploy.md:1-3" in text_of(window.answer(number)) for number in asked)
-
-    for _ in range(50):
-        asked = window.begin(call("search", query="canary"))
-        for request in (asked, asked, asked - 1, 10_000_000, "no number"):
-            window.send({"method": "notifications/cancelled", "params": {"requestId": request, "reason": "no"}})
-
-    assert "result" in window.ask(LIST)
-    assert finds(window)

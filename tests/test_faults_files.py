@@ -134,7 +134,8 @@ def document(content: str | bytes, word: str, name: str) -> bytes:
     return data.replace(b"{}", word.encode())
 
 
-def test_a_document_of_any_content_is_found_and_read(environment):
+def test_a_document_of_any_content_is_found_and_read(environment, monkeypatch):
+    monkeypatch.setattr("kbhub.sync.indexer.cores", lambda: 1)
     words = {name: f"zq{number}x" for number, name in enumerate(CONTENTS)}
     for name, (content, _) in CONTENTS.items():
         environment.write(f"knowledge/{name}.md", document(content, words[name], name))

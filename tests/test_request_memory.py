@@ -38,6 +38,12 @@ MOST_MIB = 150
 ROOM = 4_000
 """Bytes of a frame that the longest parameter leaves."""
 
+FLOOD = 200
+"""Searches that a client sends before it reads an answer."""
+
+HUGE = 5 << 20
+"""Bytes of a line."""
+
 
 def distinct_words(characters):
     """Give that many characters of words of which none is like another."""
@@ -53,7 +59,10 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def window(place):
-    """A server with every tool that has loaded what it needs; MiniLM, which it would load when idle, is left out."""
+    """A server with every tool that has loaded what it needs; MiniLM, which it would load when idle, is left out.
+
+    It has to bear all of it, and to end in order after it, in a search and within a huge message.
+    """
     with windows(place) as begin:
         started = begin(("-m", "kbhub", "serve"), KBHUB_TOOLS="all", KBHUB_SEARCH__SECOND_LOOK="false")
         started.handshake()
@@ -65,6 +74,26 @@ def window(place):
         ):
             assert not started.ask(call(name, **arguments))["result"].get("isError"), name
         yield started
+        started.begin(call("search", query="canary"))
+        started.process.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "meth' + b"x" * HUGE)
+        assert started.end() == 0
+        assert all(message["jsonrpc"] == "2.0" for message in started.rest())
+        assert started.errors == b""
+
+
+def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behind(window):
+    """Cancelled at once, twice, too late or never begun: the next call is answered."""
+    asked = [window.begin(call("search", query=f"canary {number}")) for number in range(FLOOD)]
+
+    assert all("1. deploy.md:1-3" in text_of(window.answer(number)) for number in asked)
+
+    for _ in range(50):
+        asked = window.begin(call("search", query="canary"))
+        for request in (asked, asked, asked - 1, 10_000_000, "no number"):
+            window.send({"method": "notifications/cancelled", "params": {"requestId": request, "reason": "no"}})
+
+    assert "result" in window.ask(LIST)
+    assert "1. deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
 
 
 def test_of_a_long_query_the_beginning_is_read_and_the_rest_said(place):

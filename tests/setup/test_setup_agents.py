@@ -13,7 +13,7 @@ from kbhub.__main__ import main
 from kbhub.setup.clients import CLIENTS, client_named
 from kbhub.setup.instructions import LINES, SKILL, SKILLS, SUBAGENT
 from kbhub.workspace.tool_names import ALL
-from setup_machine import Terminal
+from setup_machine import OPENCODE, Terminal
 
 ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
@@ -198,7 +198,10 @@ def test_the_subagent_has_the_form_of_the_client_and_goes_without_a_trace(accoun
 )
 def test_init_tells_the_subagents_of_a_project_and_setup_undoes_it(account, monkeypatch, client, names):
     """It asks, or takes an option; the files work for everybody, and a hook of the user's does not run twice."""
-    account.program(client_named(client).programs[0])
+    if client == "opencode":  # whose program would be asked for its version
+        account.file(".config/opencode/opencode.json", OPENCODE)
+    else:
+        account.program(client_named(client).programs[0])
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     assert main(["init"]) == 0
     assert f"AGENTS.md, {names.replace(' ', ', ')} so that" in account.capture.readouterr().err
