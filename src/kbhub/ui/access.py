@@ -103,9 +103,8 @@ class Guard:
         if not known and _same(token, self._door.spent):
             self._door = door_at(self._door.port)
             await self._changed(self._door)
-            return _refused(
-                "This address was used before, so that visit has ended. `kbhub ui` printed a new address.", 401
-            )
+            ended = "This address was used before, so that visit has ended. `kbhub ui` printed a new address."
+            return _refused(ended, 401)
         if not known and not _same(token, self._door.token):
             return _refused("This address is from an earlier `kbhub ui`. Use the address that it printed last.", 401)
         if not known:

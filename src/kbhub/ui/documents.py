@@ -130,9 +130,8 @@ def documents_page(request: Request) -> Response:
         return site.page(request, "documents.html", title="Documents", base=None, bases=counted, entries=())
     (base,) = site.hub.select([name])
     first = max(1, number_of(request.query_params.get("from", ""), 1))
-    tree, total, entries = next(
-        site.each(lambda base, index: _content(site, base, index, folder, first), {base.id}), ([], 0, [])
-    )
+    content = site.each(lambda base, index: _content(site, base, index, folder, first), {base.id})
+    tree, total, entries = next(content, ([], 0, []))
     if not entries:
         raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
     return site.page(

@@ -96,9 +96,8 @@ def ignore(request: Request, form: Form) -> str:
 
 async def events(request: Request) -> Response:
     """Stream the progress of indexing: an event whenever it changes."""
-    return StreamingResponse(
-        _progress(request, site_of(request)), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-    )
+    progress = _progress(request, site_of(request))
+    return StreamingResponse(progress, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 async def _progress(request: Request, site: Site) -> AsyncIterator[str]:

@@ -99,9 +99,8 @@ def bind_port(port: int) -> socket.socket:
         bound.bind((HOST, port))
     except OSError as error:
         bound.close()
-        raise UsageError(
-            f"Cannot use port {port} ({error.strerror}). Choose another one with --port, or 0 for a free one."
-        ) from error
+        remedy = "Choose another one with --port, or 0 for a free one."
+        raise UsageError(f"Cannot use port {port} ({error.strerror}). {remedy}") from error
     return bound
 
 

@@ -178,9 +178,8 @@ def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
     if len({memory.facts.rejected for memory in chosen}) > 1:
         raise UsageError("What was tried, and not taken, cannot be merged with what holds.")
     if len(scopes := {memory.shelf.scope for memory in chosen}) > 1:
-        raise UsageError(
-            f"The memories are in several scopes ({', '.join(sorted(scopes))}). Move them to one scope first."
-        )
+        named = ", ".join(sorted(scopes))
+        raise UsageError(f"The memories are in several scopes ({named}). Move them to one scope first.")
     return chosen
 
 

@@ -67,16 +67,12 @@ OUTLINE_ENTRIES, OUTLINE_DEPTH = 5000, 5
 """Entries and levels of the table of contents that become headings."""
 
 
-class _TooLongError(Exception):
-    """A page or file exceeded its limits."""
-
-
 def _text_of(page: PageObject, ends: float) -> str:
     """Extract the text of a page by a deadline (monotonic)."""
 
     def check(*_: object) -> None:
         if time.monotonic() > ends:
-            raise _TooLongError
+            raise TimeoutError
 
     check()
     return page.extract_text(visitor_operand_before=check).encode("utf-8", "replace").decode("utf-8")
@@ -136,7 +132,7 @@ def _pages(reader: PdfReader, count: int) -> tuple[list[Part], list[str]]:
             text = _text_of(reader.pages[number - 1], min(ends, time.monotonic() + PAGE_SECONDS))
             characters += len(text)
             if characters > PDF_CHARACTERS:
-                raise _TooLongError
+                raise OverflowError
             lines = _lines(text)
         except Exception:  # noqa: BLE001 - a broken page can raise anything, and the others may be fine
             if time.monotonic() > ends or characters > PDF_CHARACTERS:

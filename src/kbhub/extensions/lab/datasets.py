@@ -160,9 +160,8 @@ def load_dataset(folder: Path) -> Dataset:
     if published:
         return _longmemeval(published[0])
     if not folder.is_dir():
-        raise DatasetError(
-            folder.absolute(), "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
-        )
+        fault = "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
+        raise DatasetError(folder.absolute(), fault)
     if not (folder / "queries.jsonl").is_file():
         raise DatasetError(folder.absolute(), "has no `queries.jsonl`, the file with the queries and their answers")
     dataset = _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
@@ -228,9 +227,8 @@ def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[st
         try:
             query, document, score = fields[0], fields[1], int(fields[2])
         except (IndexError, ValueError):
-            raise DatasetError(
-                file, "expected query-id, corpus-id and an integer score, separated by tabs", number
-            ) from None
+            fault = "expected query-id, corpus-id and an integer score, separated by tabs"
+            raise DatasetError(file, fault, number) from None
         if score > 0:
             gold.setdefault(query, {})[document] = score
             foreign += document not in document_ids

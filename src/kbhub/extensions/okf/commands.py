@@ -86,6 +86,13 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
     new = okf and not declared(base)
     paths, written, changed, refused = [*pages], list[str](), list[str](), list[str]()
     titles, count, seen = dict[str, str](), 0, set(paths)
+
+    def write(path: str, data: bytes) -> None:
+        *folders, name = path.split("/")
+        with open_folder(out, folders, make=True) as folder:
+            folder.create(name, data)
+        written.append(path)
+
     for path in paths:  # grows by what pages name
         try:
             with open_contained(base, path) as file:
@@ -112,17 +119,14 @@ def _export(hub: Hub, base: Base, target: Path, *, okf: bool, allow_secret: bool
             if okf:
                 found = faults(path, decode(data)[0], lists=False)
                 count += sum(fault.severity == "error" for fault in found)
-        _write(out, path, data)
-        written.append(path)
+        write(path, data)
     if new and INDEX not in written and INDEX not in refused:
         folders = sorted({path.partition("/")[0] for path in titles if "/" in path})
-        listed = [
-            entry(title, path) for path, title in sorted(titles.items()) if not ("/" in path or is_reserved(path))
-        ]
+        uppermost = {path: title for path, title in titles.items() if "/" not in path and not is_reserved(path)}
+        listed = [entry(title, path) for path, title in sorted(uppermost.items())]
         listed += [entry(name, f"{name}/") for name in folders]
         listing = "\n".join(["---", f'{VERSION_KEY}: "{VERSION}"', "---", "# Pages", "", *listed, ""])
-        _write(out, INDEX, listing.encode())
-        written.append(INDEX)
+        write(INDEX, listing.encode())
         changed.append(INDEX)
     return CopiedBase(
         base=base.id,
@@ -156,12 +160,6 @@ def _as_page(path: str, data: bytes) -> bytes:
         if not (is_reserved(path) or text.front.values.get("type")):
             return with_values(path, text, {"type": GENERIC}).encoded()
     return data
-
-
-def _write(out: Base, path: str, data: bytes) -> None:
-    *folders, name = path.split("/")
-    with open_folder(out, folders, make=True) as folder:
-        folder.create(name, data)
 
 
 @command()

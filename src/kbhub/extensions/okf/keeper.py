@@ -356,9 +356,8 @@ def CONTRADICTED(run: AuditRun, material: Material) -> Iterator[Found]:  # noqa:
             changed = older.facts.updated or older.facts.created or 0.0
             if older.shelf.base.id == material.base.id and not settled and (newer.facts.created or 0.0) >= changed:
                 message = f"The newer memory {newer.title!r} may replace {older.title!r}."
-                remedy = (
-                    f"If it does, `remember` it with `supersedes: {older.facts.id}`; if not, confirm the older one."
-                )
+                replace = f"`remember` it with `supersedes: {older.facts.id}`"
+                remedy = f"If it does, {replace}; if not, confirm the older one."
                 yield Found(material, older.path, message, remedy, others=(ref(run.hub, newer),))
     yield from _otherwise(run, material)
 

@@ -19,8 +19,8 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
-from kbhub.documents.walk import open_contained, scan
-from kbhub.errors import BaseUnavailable, DocumentNotFound, PathNotContained, UsageError
+from kbhub.documents.walk import read_contained, scan
+from kbhub.errors import BaseUnavailable, DocumentNotFound, UsageError
 from kbhub.extensions.protocol.server import SkillParams
 from kbhub.hooks.sessions import speaking_bases
 from kbhub.hub import Hub
@@ -76,13 +76,10 @@ def _skill(base: Base, folder: str) -> Skill | None:
         return None
     files, size = [], 0
     for path in paths:
-        try:
-            content = _content(base, path)
-        except (OSError, PathNotContained):
+        content = read_contained(base, path, MOST_BYTES - size)
+        if content is None:
             return None
         size += len(content)
-        if size > MOST_BYTES:
-            return None
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         files.append({"uri": _address(base, path), "digest": digest, "size": len(content)})
     return {"uri": _address(base, f"{folder}/{FILE}"), "frontmatter": front, "resources": files}
@@ -90,10 +87,9 @@ def _skill(base: Base, folder: str) -> Skill | None:
 
 def _front_matter(base: Base, folder: str) -> dict[str, Any] | None:
     """Return the front matter of a folder's `SKILL.md`; None if there is none, or not in the form of a skill."""
-    try:
-        found = read_front_matter(decode(_content(base, f"{folder}/{FILE}"))[0].splitlines())
-    except (OSError, PathNotContained):
+    if (data := read_contained(base, f"{folder}/{FILE}", MOST_BYTES)) is None:
         return None
+    found = read_front_matter(decode(data)[0].splitlines())
     name, description = found.values.get("name"), found.values.get("description")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
         return None
@@ -114,11 +110,6 @@ def _paths(base: Base, folder: str) -> Sequence[str]:
         if len(found) > MOST_FILES:
             break
     return sorted(found)[: MOST_FILES + 1]
-
-
-def _content(base: Base, path: str) -> bytes:
-    with open_contained(base, path) as file:
-        return file.read(MOST_BYTES + 1)
 
 
 SKILLS_PAGE = 50
@@ -179,13 +170,12 @@ def read_folder(hub: Hub, asked: SkillParams) -> dict[str, Any]:
 def read_skill(hub: Hub, uri: str) -> ReadResourceContents:
     """Return a file of a skill, as text if it is text; raise `DocumentNotFound` if it belongs to none."""
     base, path = _located(uri, hub)
-    if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
-        with suppress(OSError, PathNotContained):
-            content = _content(base, path)
-            with suppress(UnicodeDecodeError):
-                return ReadResourceContents(content.decode("utf-8"), _media_type(uri))
-            return ReadResourceContents(content, _media_type(uri))
-    raise DocumentNotFound(uri, "no skill has this file")
+    held = any(path in _paths(base, folder) for folder in _skill_folders(base, path))
+    if not held or (content := read_contained(base, path, MOST_BYTES)) is None:
+        raise DocumentNotFound(uri, "no skill has this file")
+    with suppress(UnicodeDecodeError):
+        return ReadResourceContents(content.decode("utf-8"), _media_type(uri))
+    return ReadResourceContents(content, _media_type(uri))
 
 
 def _page_after(found: Sequence[dict[str, Any]], cursor: str | None) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:

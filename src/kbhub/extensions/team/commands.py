@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,6 @@ from kbhub.render.terminal import table
 from kbhub.render.terminal import text as text_of
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
-from kbhub.types import Base
 from kbhub.values import counted
 from kbhub.workspace.config import engine_fault, split_engine_url
 from kbhub.workspace.extensions import engine_for
@@ -121,13 +121,14 @@ def publish(
     directory = hub.discovery().workspace.directory
     name = shared_as or (directory.name if chosen.id == PROJECT_ID and directory else chosen.id)
     try:
-        _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run, allow_secret=allow_secret)
+        send = partial(engine.publish, chosen, server, name, allow_secret=allow_secret)
+        _publish_once(send, server.name, hub, common, full=full, dry_run=dry_run)
         if description is not None and not dry_run:
             engine.bases.describe(server, name, description=description)
         while watch and not dry_run:
             until_changed(chosen, LOOK_SECONDS)
             try:
-                _publish_once(engine, server, hub, chosen, name, common, quiet=True, allow_secret=allow_secret)
+                _publish_once(send, server.name, hub, common, quiet=True)
             except EngineUnavailable as error:
                 complain(str(error))
                 time.sleep(DEADLINE_SECONDS)
@@ -298,32 +299,20 @@ def team_list(
 
 
 def _publish_once(
-    engine: Any,
-    server: Any,
-    hub: Hub,
-    base: Base,
-    name: str,
-    common: Common,
-    *,
-    dry_run: bool = False,
-    quiet: bool = False,
-    **options: bool,
+    send: Any, database: str, hub: Hub, common: Common, *, dry_run: bool = False, quiet: bool = False, **options: bool
 ) -> None:
-    """Publish, and say what was done; with `quiet` only if that is anything."""
+    """Publish by `send`, and say what was done; with `quiet` only if that is anything."""
     try:
         embedder = hub.embedder()
     except EmbedderError as error:
         complain(f"Published for keyword search only: {error}")
         embedder = None
     with progress_bars("publishing ") as progress:
-        report = engine.publish(
-            base, server, name, embedder, hub.limits(), dry_run=dry_run, progress=progress, **options
-        )
-    report = report.model_copy(update={"base": name})
+        report: SyncReport = send(embedder, hub.limits(), dry_run=dry_run, progress=progress, **options)
     if quiet and not (report.added or report.changed or report.removed):
         return
     undone = " (dry run; nothing was changed)" if dry_run else ""
-    result = Published(database=server.name, dry_run=dry_run, report=report)
+    result = Published(database=database, dry_run=dry_run, report=report)
     show_reply(Reply(result, f"{text_of(sync_report(report))}{undone}"), common)
     sys.stdout.flush()  # with --watch, a log that is written to has it at once
 

@@ -45,10 +45,8 @@ class PostgresEngine:
             self._servers[url, base.timeout] = load("kbhub.extensions.team.server:Server")(url, base.timeout, env)
         key = (base.id, url, name, base.timeout)
         if key not in self._indexes:
-            server = self._servers[url, base.timeout]
-            self._indexes[key] = load("kbhub.extensions.team.reader:PostgresIndex")(
-                base.path / "index", base.id, server, name
-            )
+            server, opened = self._servers[url, base.timeout], load("kbhub.extensions.team.reader:PostgresIndex")
+            self._indexes[key] = opened(base.path / "index", base.id, server, name)
         return self._indexes[key]
 
     def files(self, hub: Hub, base: Base) -> Files:

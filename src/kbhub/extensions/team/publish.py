@@ -68,7 +68,7 @@ def publish(
         run.all(None)
         writer.set_meta({"publisher": place, INLINE_TAGS: base.inline_tags})
         counts = writer.counts()
-    return run.report(*counts, time.monotonic() - started)
+    return run.report(*counts, time.monotonic() - started).model_copy(update={"base": name})
 
 
 def _content(base: Base, document: NewDocument, allow_secret: bool) -> bytes | None:

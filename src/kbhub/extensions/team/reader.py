@@ -116,9 +116,8 @@ class PostgresIndex(Index):
 
     def damaged(self, what: str) -> IndexUnavailable:
         """See `Index`."""
-        return self._unavailable(
-            f"it is damaged: {what}", "Its publisher can rebuild it with `kbhub team publish --full`."
-        )
+        remedy = "Its publisher can rebuild it with `kbhub team publish --full`."
+        return self._unavailable(f"it is damaged: {what}", remedy)
 
     def faults(self) -> list[str]:
         """See `Index`."""

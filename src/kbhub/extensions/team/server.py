@@ -264,9 +264,8 @@ def check_version(name: str, version: int) -> None:
         raise EngineUnavailable(name, "the database was not created for kbhub", remedy)
     if version != VERSION:
         reason = f"the database has schema {version}, but this version of kbhub uses {VERSION}"
-        raise EngineUnavailable(
-            name, reason, "Upgrade kbhub." if version > VERSION else "Let an administrator drop it."
-        )
+        remedy = "Upgrade kbhub." if version > VERSION else "Let an administrator drop it."
+        raise EngineUnavailable(name, reason, remedy)
 
 
 def schema_version(connection: Connection[Any]) -> int:

@@ -264,10 +264,8 @@ class PostgresWriter:
             self._removed.add(chunk, *searched_texts(stored))
         ((removed,),) = self._rows("SELECT kbhub.remove_documents(%s, %s::int4[])", list(documents))
         if removed < len(documents):
-            name = next(iter(documents.values()))[0]
-            raise WriteRefused(
-                name, "it was written by someone else; only its author or an admin of the base can change it"
-            )
+            why = "it was written by someone else; only its author or an admin of the base can change it"
+            raise WriteRefused(rows[0][1], why)
         return {row[1]: row[-1] for row in rows}
 
     def _write_postings(self) -> None:
@@ -317,25 +315,23 @@ class TeamFiles:
     """The memories of an active shared base, by path. Every write is one transaction."""
 
     def __init__(self, hub: Hub, base: Base) -> None:
-        self._hub, self._base = hub, base
+        self._hub, self._base, self._index = hub, base, cast("PostgresIndex", hub.index(base))
 
     def names(self) -> list[str]:
         """Return the names of all files; none if the database cannot be read."""
-        index = self._index()
-        with suppress(IndexUnavailable), index.snapshot():
-            return index.paths()
+        with suppress(IndexUnavailable), self._index.snapshot():
+            return self._index.paths()
         return []
 
     def read(self, path: str, limit: int) -> tuple[bytes, float] | None:  # noqa: ARG002 - the database limits files
         """Return the bytes of a file and when it was written (seconds since the epoch); None if there is none."""
-        index = self._index()
-        with index.snapshot():
+        with self._index.snapshot() as index:
             content, document = index.file(path), index.document(path)
         return (content, document.mtime_ns / 1e9) if content is not None and document else None
 
     def author(self) -> str:
         """Return the user's role in the database."""
-        return self._index().server.session().role
+        return self._index.server.session().role
 
     def create(self, path: str, data: bytes) -> None:
         """Write a new file; raise `FileExistsError` if the path is taken."""
@@ -374,17 +370,13 @@ class TeamFiles:
 
     @contextmanager
     def _writer(self, data: bytes | None) -> Iterator[PostgresWriter]:
-        index = self._index()
+        index = self._index
         with changing(index.server, index.name, "kbhub remember", wait=True) as (connection, number):
             if not ((found := opened(connection, index.name)) and found.memories):
                 reason = f"its admin has not allowed agents to remember in {self._base.place}"
-                raise WriteRefused(
-                    self._base.id, f"{reason}; an admin can allow it with `kbhub team publish --to URL --memories`"
-                )
+                remedy = "an admin can allow it with `kbhub team publish --to URL --memories`"
+                raise WriteRefused(self._base.id, f"{reason}; {remedy}")
             writer = PostgresWriter(connection, number, index.name, lambda _: data)
             with writer.transaction():
                 yield writer
             writer.set_meta({"synced": datetime.now(UTC).isoformat(timespec="seconds")})
-
-    def _index(self) -> PostgresIndex:
-        return cast("PostgresIndex", self._hub.index(self._base))
