@@ -128,7 +128,7 @@ class _Chunker:
         self.whole: list[tuple[int, int]] = []
         """Line ranges that must not be cut: front matter, and code blocks and tables that fit; computed likewise."""
         headings = document.headings
-        bounds = [*(heading.line - 1 for heading in headings), len(self.lines)]
+        bounds = [*[heading.line - 1 for heading in headings], len(self.lines)]
         lead = self._first_text(document.body, bounds[0])
         self.sections = [_HeadedLines(0, bounds[0], lead, 0, ())] if lead < bounds[0] or not headings else []
         path: list[int] = []
@@ -296,7 +296,7 @@ class _Chunker:
             if section.content == section.end and opens and section.level:
                 continue  # a bare heading is part of the path of what follows
             shared = section.path if shared is None else shared_start(shared, section.path)
-        return tuple(filter(None, (self.document.headings[number].text for number in shared or ())))
+        return tuple(filter(None, [self.document.headings[number].text for number in shared or ()]))
 
 
 def chunk_document(document: Document) -> list[Chunk]:

@@ -157,7 +157,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     shelf = catalog.shelf_to_write(hub, scope)
     # User and shared memories count in every project, but not the other way round.
     others = catalog.active_shelves(hub) if scope == "project" else []
-    shelves = [shelf, *(other for other in others if other.place != shelf.place)]
+    shelves = [shelf, *[other for other in others if other.place != shelf.place]]
     rejected = bool(wanted["status"])
     words = wording(text, rejected=rejected)
     if same := filed(shelves, words):
@@ -169,7 +169,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         "created": now,
         "updated": now,
         "commit": head_commit(git) if git else "",
-        "supersedes": tuple(memory.facts.id for memory in older),
+        "supersedes": tuple([memory.facts.id for memory in older]),
     }
     if shelf.files:
         fields["author"] = shelf.files.author()
@@ -177,12 +177,11 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
             fields["project"] = ""
     near = catalog.nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
     if not older and not rejected:  # to reject a way is to say nothing newer about it, and the other way round
-        fields["may_supersede"] = tuple(
-            one.facts.id for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT and not one.facts.rejected
-        )
+        same_subject = [one.facts for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT]
+        fields["may_supersede"] = tuple([facts.id for facts in same_subject if not facts.rejected])
     replaced = {memory.key for memory in older}
     for other in shelves:
-        indexed = (memory for memory, _, _ in near if memory.shelf.place == other.place)
+        indexed = [memory for memory, _, _ in near if memory.shelf.place == other.place]
         for memory in chain(indexed, catalog.unindexed(hub, other)):
             if memory.wording == words:
                 return strengthen(hub, memory, wanted, older)

@@ -13,10 +13,10 @@ import stat
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
-import filelock
 import yaml
 from pydantic import ConfigDict, Field
 
@@ -31,7 +31,7 @@ from kbhub.index.side_files import Use
 from kbhub.search.document_signals import Facts, Source, facts_of, strength
 from kbhub.values import struct
 from kbhub.workspace.discovery import Files, MemoryFolder, memories_folder
-from kbhub.workspace.files import Content, open_folder, private_directory
+from kbhub.workspace.files import Content, held, open_folder, private_directory
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.trash import Trash
 
@@ -149,7 +149,7 @@ class MemoryFile:
     def last_use(self) -> float:
         """Return when it was last used or changed, or else written; seconds since the epoch."""
         moments = (self.use.last if self.use else None, self.facts.updated, self.facts.created)
-        return max((moment for moment in moments if moment is not None), default=self.written)
+        return max([moment for moment in moments if moment is not None], default=self.written)
 
     def strength(self, now: float) -> float:
         """Return its strength at the given time, seconds since the epoch."""
@@ -177,7 +177,7 @@ def checked_text(text: str) -> str:
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags in order, without `#` and duplicates; raise `UsageError` if one is invalid, or for too many."""
-    kept = dict.fromkeys(tag.strip().removeprefix("#") for tag in tags)
+    kept = dict.fromkeys([tag.strip().removeprefix("#") for tag in tags])
     for tag in kept:
         if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARACTERS:
             raise UsageError(
@@ -264,16 +264,13 @@ _NUMBERED = re.compile(r"-\d{1,3}$")
 def locked(data: Path, place: str) -> Iterator[None]:
     """Lock a memory folder, a `MemoryFolder.place`, against other processes."""
     top = memories_folder(data)
-    name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    lock = filelock.FileLock(top / f".{name}.lock", timeout=LOCK_SECONDS, mode=0o600)
+    failed = partial(MemoriesUnavailable, top)
+    lock = top / f".{hashlib.sha256(place.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.lock"
     try:
-        private_directory(top)
-        with lock.acquire():
+        with held(lock, LOCK_SECONDS, failed(f"another process has held {lock} for {LOCK_SECONDS:g} s"), failed):
             yield
-    except filelock.Timeout as error:
-        raise MemoriesUnavailable(top, f"another process has held {lock.lock_file} for {LOCK_SECONDS:g} s") from error
     except OSError as error:
-        raise MemoriesUnavailable(top, error.strerror or str(error)) from error
+        raise failed(error.strerror or str(error)) from error
 
 
 @struct
@@ -337,7 +334,7 @@ def read(shelf: MemoryFolder, path: str, uses: Mapping[str, Use] = NO_USES) -> M
 def with_ids(shelf: MemoryFolder, ids: Collection[str]) -> Iterator[MemoryFile]:
     """Yield the memories whose file names have one of some ids, by name."""
     try:
-        names = sorted(name for name in files_of(shelf).names() if _id_in(name) in ids)
+        names = sorted([name for name in files_of(shelf).names() if _id_in(name) in ids])
     except OSError:
         return
     for name in names:

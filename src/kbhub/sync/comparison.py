@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -30,7 +30,7 @@ from kbhub.index.engine import Index
 from kbhub.index.sqlite.schema import noted_damage
 from kbhub.types import Base, Document, FileEntry, Kind, Problem
 from kbhub.values import Value, counted, struct
-from kbhub.workspace.files import private_directory, read_regular, write_atomically
+from kbhub.workspace.files import held, private_directory, read_regular, write_atomically
 from kbhub.workspace.formats import why_unreadable
 
 Progress = Callable[[str, int, int], None]
@@ -68,26 +68,19 @@ def is_being_indexed(path: Path) -> bool:
 def only_writer(path: Path) -> Iterator[None]:
     """Hold the write lock of an index; raise `Timeout` if it is held elsewhere."""
     with _TRYING:
-        held = FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600).acquire()
-    with held:
+        lock = FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600).acquire()
+    with lock:
         yield
 
 
-@contextmanager
-def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
+def writing(hub: Hub, base: Base, ref: str) -> AbstractContextManager[None]:
     """Hold the write lock of a base; raise `WriteRefused`, which names the document, if it cannot be had."""
     name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    folder = hub.data / "locks"
-    try:
-        private_directory(folder)
-        held = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600).acquire()
-    except Timeout as error:
-        reason = f"another kbhub process has been writing to {base.id!r} for {FOLDER_LOCK_SECONDS:g} s; try again"
-        raise WriteRefused(ref, reason) from error
-    except OSError as error:
-        raise WriteRefused(ref, f"no lock can be created in {folder} ({error.strerror})") from error
-    with held:
-        yield
+    lock, seconds = hub.data / "locks" / f"{name}.lock", FOLDER_LOCK_SECONDS
+    busy = WriteRefused(ref, f"another kbhub process has been writing to {base.id!r} for {seconds:g} s; try again")
+    return held(
+        lock, seconds, busy, lambda reason: WriteRefused(ref, f"no lock can be created in {lock.parent} ({reason})")
+    )
 
 
 SYNCED = "synced"
@@ -193,16 +186,16 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
     except IndexUnavailable:
         return _from_nothing(scan)
     # Files that still cannot be read are no work, or every search would retry them.
-    unreadable = tuple(entry for entry in different if entry.path in failed and not _can_read(base, entry))
+    unreadable = tuple([entry for entry in different if entry.path in failed and not _can_read(base, entry)])
     return Difference(
         scan,
-        tuple(entry for entry in different if entry not in unreadable),
+        tuple([entry for entry in different if entry not in unreadable]),
         tuple(gone(absent, scan)),
         new_index=False,
         generation=generation,
         digest=digest,
         unreadable=unreadable,
-        young=len(set(young).difference(entry.path for entry in unreadable)),
+        young=len(set(young).difference([entry.path for entry in unreadable])),
     )
 
 
@@ -273,7 +266,7 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
 
 def gone(known: Iterable[str], scan: Scan) -> list[str]:
     """Return indexed paths whose files are gone; files in unlistable folders do not count as gone."""
-    hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
+    hidden = tuple([f"{folder}/" if folder else "" for folder in scan.unlisted])
     return [path for path in known if path not in scan.files and not path.startswith(hidden or "\0")]
 
 

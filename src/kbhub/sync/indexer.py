@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
@@ -58,7 +58,7 @@ class Read:
 
 @struct(frozen=False)
 class DocumentReader:
-    """Reads the files of a base, keeps texts if configured, and records what could not be read; to be closed."""
+    """Reads the files of a base, keeps texts if configured, and records what could not be read."""
 
     base: Base
     keeping: DeletedTexts
@@ -70,10 +70,7 @@ class DocumentReader:
     refuse_secrets: bool = False
     """Whether documents that seem to hold a credential are left out, as for others to read."""
     parser: IsolatedParser = field(default_factory=IsolatedParser)
-
-    def close(self) -> None:
-        """End the process of the parser."""
-        self.parser.close()
+    """To be closed."""
 
     def read(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
         """Read a file, or the kept text of a deleted one; None if its hash is the known one or it cannot be read."""
@@ -362,7 +359,8 @@ def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> 
     answers.write(GREETING)
     try:
         keeping = DeletedTexts(job.limits.kept, job.base)
-        with closing(DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets)) as files:
+        files = DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets)
+        with files.parser:
             for part in job.parts:
                 ready.put(pickle.dumps(files.read_all(part, embedder)))  # takes half as much memory as the objects
                 if sum(entry.size for entry in part) > PART_BYTES:

@@ -87,7 +87,8 @@ def sync_base(
             difference = compare(base, index, limits)
     try:
         private_directory(path.parent)
-        with only_writer(path), closing(DocumentReader(base, DeletedTexts(limits.kept, base), limits)) as files:
+        files = DocumentReader(base, DeletedTexts(limits.kept, base), limits)
+        with only_writer(path), files.parser:
             run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
     except filelock.Timeout:
         return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
@@ -233,10 +234,10 @@ class Run:
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
         """Return what was done, with the documents and chunks in the index now."""
-        added, changed = (len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed))
+        added, changed = [len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed)]
         if self.paths is None:
             documents = len(self.scan.files) - len(self.files.unread)
-        left_out = (Problem(subject=path, message=reason) for path, reason in self.left_out.items())
+        left_out = [Problem(subject=path, message=reason) for path, reason in self.left_out.items()]
         return SyncReport(
             base=self.files.base.id,
             added=added,
@@ -279,8 +280,7 @@ class Run:
         self, suspects: Sequence[FileEntry], indexed: Mapping[str, tuple[int, int, bytes]]
     ) -> Generator[tuple[Sequence[FileEntry], Read]]:
         """Read files, with worker processes for a large first index."""
-        count = indexer.worth(suspects)
-        if not count or self.writer.counts()[0]:
+        if self.writer.counts()[0] or not (count := indexer.worth(suspects)):
             for batch in indexer.batches(suspects, BATCH_FILES, BATCH_BYTES):
                 yield batch, self.files.read_all(batch, known=NOTHING if self.full else indexed)
             return

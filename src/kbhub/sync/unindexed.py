@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -67,7 +67,7 @@ def scan(
     try:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kbhub-", ignore_cleanup_errors=True)))
         path, reader = folder / "unindexed.db", DocumentReader(base, DeletedTexts(None, base), limits)
-        with IndexWriter(path) as writer, closing(reader), writer.transaction():
+        with IndexWriter(path) as writer, reader.parser, writer.transaction():
             read = reader.read_all(best, embedder)
             for document in read.documents:
                 writer.put(document, read.vectors)

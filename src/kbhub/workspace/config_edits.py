@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from kbhub.errors import ConfigError
 from kbhub.values import struct
 from kbhub.workspace.config import BOM, COMMENT, MAX_CONFIG_BYTES, decoded, parse_both, parse_jsonc
-from kbhub.workspace.files import content_of, edit_content, private_directory
+from kbhub.workspace.files import content_of, edit_content, held
 
 Key = str | int
 """Key of an object's member, or index of a list's item."""
@@ -113,20 +111,11 @@ def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> 
     return _spliced(text, [(entry.first, end, json.dumps(name, ensure_ascii=False))])
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> AbstractContextManager[None]:
     """Hold the lock for editing configuration files, in kbhub's data directory."""
-    locks = folder / LOCKS
-    lock = filelock.FileLock(locks / LOCK_NAME, timeout=LOCK_SECONDS, mode=0o600)
-    try:
-        private_directory(locks)
-        held = lock.acquire()
-    except filelock.Timeout as error:
-        raise ConfigError(lock.lock_file, f"another process has held it for {LOCK_SECONDS:g} s; try again") from error
-    except OSError as error:
-        raise ConfigError(lock.lock_file, f"cannot be created: {error.strerror or error}") from error
-    with held:
-        yield
+    lock = folder / LOCKS / LOCK_NAME
+    busy = ConfigError(lock, f"another process has held it for {LOCK_SECONDS:g} s; try again")
+    return held(lock, LOCK_SECONDS, busy, lambda reason: ConfigError(lock, f"cannot be created: {reason}"))
 
 
 def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], object]) -> bool:

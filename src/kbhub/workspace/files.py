@@ -220,6 +220,22 @@ def private_directory(path: Path) -> Path:
     return path
 
 
+@contextmanager
+def held(lock: Path, seconds: float, busy: Exception, failed: Callable[[str], Exception]) -> Iterator[None]:
+    """Hold a lock file; raise `busy` if others hold it for so long, and what `failed` makes of why it cannot be had."""
+    import filelock  # noqa: PLC0415 - imports asyncio, which windows do without
+
+    try:
+        private_directory(lock.parent)
+        acquired = filelock.FileLock(lock, timeout=seconds, mode=0o600).acquire()
+    except filelock.Timeout as error:
+        raise busy from error
+    except OSError as error:
+        raise failed(error.strerror or str(error)) from error
+    with acquired:
+        yield
+
+
 ABANDONED_SECONDS = 3600.0
 """Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
 

@@ -10,12 +10,10 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
-
-import filelock
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Origin, Problem, Workspace
@@ -23,8 +21,8 @@ from kbhub.values import Value, struct
 from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
 from kbhub.workspace.files import (
     expand,
+    held,
     is_directory,
-    private_directory,
     probe,
     read_regular,
     real_path,
@@ -115,17 +113,10 @@ class TrustStore:
         store = {"version": _VERSION, "grants": [grant.model_dump(mode="json") for grant in grants]}
         write_atomically(self.path, json.dumps(store, indent=2) + "\n")
 
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        try:
-            private_directory(self.path.parent)
-            held = filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS, mode=0o600).acquire()
-        except filelock.Timeout as error:
-            raise self._unusable(f"another process has held {self.path}.lock for {_LOCK_SECONDS:g} s") from error
-        except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
-        with held:
-            yield
+    def _lock(self) -> AbstractContextManager[None]:
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        busy = self._unusable(f"another process has held {lock} for {_LOCK_SECONDS:g} s")
+        return held(lock, _LOCK_SECONDS, busy, self._unusable)
 
     def _unusable(self, reason: str) -> ConfigError:
         return ConfigError(self.path, f"the trust store cannot be used: {reason}; fix it or move it away")

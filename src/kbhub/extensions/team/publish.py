@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections import defaultdict
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -55,8 +55,9 @@ def publish(
     keeping = DeletedTexts(limits.kept, base)
     scan = keeping.scan(limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
+    files = DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret)
     with (
-        closing(DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret)) as files,
+        files.parser,
         bases.changing(server, name, f"kbhub team publish from {place}", create=True, undo=dry_run) as (held, number),
     ):
         if (found := bases.opened(held, name)) and found.memories:

@@ -376,9 +376,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             ),
         )
         row = self._connection.last_insert_rowid()
-        found = ((row, key, value) for key, value in properties(document.front_matter, document.tags))
+        found = [(row, key, value) for key, value in properties(document.front_matter, document.tags)]
         self._connection.executemany("INSERT INTO property VALUES (?, ?, ?)", found)
-        links = ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links)
+        links = [(row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links]
         self._connection.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)
         chunk_vectors: list[tuple[int, int, bytes | None]] = []
         for chunk, key, searched in zip(document.chunks, document.keys, searched_texts(document), strict=True):
