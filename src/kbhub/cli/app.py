@@ -251,12 +251,8 @@ def _register() -> None:
             continue
         names = ("rm", "remove") if words == "base context rm" else name
         group(parent).command(function, name=names, usage=f"kbhub {words} {usage}", group=_HEADINGS.get(words))
-    app.command(
-        "kbhub.cli.commands.memories:memories_app",
-        name="memories",
-        help="List or search memories; export, import or move them.\n\nExample: kbhub memories --tag deploy",
-        group=_HEADINGS["memories"],
-    )
+    about = "List or search memories; export, import or move them.\n\nExample: kbhub memories --tag deploy"
+    app.command("kbhub.cli.commands.memories:memories_app", name="memories", help=about, group=_HEADINGS["memories"])
     app["--help"].show = app["--version"].show = False
 
 

@@ -221,17 +221,9 @@ def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, .
             said, agent = "asked for" if one.why == "asked" else one.why, _AGENTS.get(event.client, event.client)
             line = f", line {one.line}" if one.line else ""
             digest = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()
-            made.append(
-                Proposal(
-                    id=digest[:ID_DIGITS],
-                    text=one.text,
-                    why=one.why,
-                    client=event.client,
-                    session=event.session,
-                    origin=f"what the user {said} in a session of {agent}{line}",
-                    at=timestamp(hub.options.clock()),
-                )
-            )
+            about = {"client": event.client, "session": event.session, "at": timestamp(hub.options.clock())}
+            about["origin"] = f"what the user {said} in a session of {agent}{line}"
+            made.append(Proposal(id=digest[:ID_DIGITS], text=one.text, why=one.why, **about))
         new = [one for one in made if one.id not in session.proposed][: max(0, MOST_PROPOSALS - len(session.proposed))]
         proposals += new
         del proposals[:-MOST_WAITING]

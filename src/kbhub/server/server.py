@@ -138,13 +138,10 @@ class KbhubServer(MCPServer[None]):
 
     async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """List the one template of document addresses."""
+        about, kind = "A document of the knowledge, as it is on disk: base id and path.", "text/markdown"
         return [
             types.ResourceTemplate(
-                uri_template=TEMPLATE,
-                name="document",
-                title="Document",
-                description="A document of the knowledge, as it is on disk: base id and path.",
-                mime_type="text/markdown",
+                uri_template=TEMPLATE, name="document", title="Document", description=about, mime_type=kind
             )
         ]
 

@@ -166,12 +166,9 @@ def discover(
 ) -> Discovery:
     """Find the active bases; `named` has those of arguments. `ConfigError` if two of them are the same directory."""
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
+        why = ("KBHUB_DISABLE is set: kbhub is off here",)
         return Discovery(
-            workspace=workspace,
-            problems=config.warnings,
-            warnings=config.warnings,
-            looked_for=("KBHUB_DISABLE is set: kbhub is off here",),
-            off=True,
+            workspace=workspace, problems=config.warnings, warnings=config.warnings, looked_for=why, off=True
         )
     home = Path(os.path.realpath(home))
     project = find_project(workspace, trust, home, config=config.path)
@@ -212,13 +209,8 @@ def discover(
     log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
     for base in united:
         log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
-    return replace(
-        discovery,
-        bases=united,
-        problems=tuple(problems),
-        looked_for=tuple(project.looked_for),
-        untrusted=project.untrusted,
-    )
+    discovery = replace(discovery, problems=tuple(problems), looked_for=tuple(project.looked_for))
+    return replace(discovery, bases=united, untrusted=project.untrusted)
 
 
 def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set[str]:
@@ -466,15 +458,8 @@ def _shared_shelf(discovery: Discovery, settings: Settings) -> MemoryFolder:
 
 def _memory_base(id_: str, folder: Path) -> Base:
     whose, where = ("this project", "for this project") if id_ == MEMORY_ID else ("the user", "for every project")
-    return Base(
-        id=id_,
-        path=folder,
-        origin="memory",
-        name=f"memories of {whose}",
-        description=f"What agents remembered {where}.",
-        kind="memory",
-        writable=True,
-    )
+    name, about = f"memories of {whose}", f"What agents remembered {where}."
+    return Base(id=id_, path=folder, origin="memory", name=name, description=about, kind="memory", writable=True)
 
 
 def _visible(folder: Path) -> list[os.DirEntry[str]]:

@@ -240,14 +240,8 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
     readmes = [name for suffix in NATIVE_SUFFIXES for name in sorted(names) if name.lower() == f"readme{suffix}"]
-    return Base(
-        id=name,
-        path=git,
-        origin="docs",
-        only=(*readmes[:1], "docs"),
-        name=clean(git.name) or None,
-        inline_tags=has_inline_tags(None, docs, None),
-    )
+    only, tags = (*readmes[:1], "docs"), has_inline_tags(None, docs, None)
+    return Base(id=name, path=git, origin="docs", only=only, name=clean(git.name) or None, inline_tags=tags)
 
 
 def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) -> tuple[Grant, ...]:

@@ -258,8 +258,8 @@ class StopResult(Value):
     """The outcome as a sentence."""
 
 
-def stop(folder: protocol.DaemonFolder, seconds: float = STOP_SECONDS) -> StopResult:
-    """End the daemon: by request within some seconds, then by signal if its process is provably the recorded one."""
+def stop(folder: protocol.DaemonFolder) -> StopResult:
+    """End the daemon: by request or, after some seconds, by signal if its process is provably the recorded one."""
     if not protocol.is_held(folder.lock):
         return StopResult(running=False, stopped=True, how="none", message="No daemon is running.")
     record = protocol.running(folder)
@@ -269,7 +269,7 @@ def stop(folder: protocol.DaemonFolder, seconds: float = STOP_SECONDS) -> StopRe
         )
         return StopResult(running=True, stopped=False, how="none", message=message)
     how, stopped, process = "none", False, f"process {record.pid}"
-    if _told_to_end(folder, record, "user") and _gone(folder, seconds):
+    if _told_to_end(folder, record, "user") and _gone(folder, STOP_SECONDS):
         how, stopped, message = "asked", True, f"Stopped the daemon ({process})."
     elif record.mark is None or protocol.process_mark(record.pid) != record.mark:
         message = f"The daemon does not answer, and {process} is not provably the daemon. Stop it by other means."

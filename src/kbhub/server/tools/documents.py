@@ -217,17 +217,8 @@ async def write_document(
             f"The front matter has {size:,} bytes, but a call can write at most {MOST_FRONT_MATTER_BYTES:,}. "
             "Nothing was written. Shorten it."
         )
-    done = await calls.run(
-        documents.write_document,
-        calls.hub,
-        ref,
-        text=text,
-        front_matter=front_matter,
-        section=section,
-        mode=mode,
-        based_on=based_on,
-        client=client_name(context),
-    )
+    what = {"text": text, "front_matter": front_matter, "section": section, "mode": mode, "based_on": based_on}
+    done = await calls.run(documents.write_document, calls.hub, ref, **what, client=client_name(context))
     return await calls.changed(edit_report(done))
 
 

@@ -50,19 +50,10 @@ async def remember(
     """Remember a decision, convention, preference, pitfall or rejected way of this project for later sessions. Known
     facts are strengthened, not duplicated.
     """
-    options = options or RememberOptions()
-    done = await calls.run(
-        changes.remember,
-        calls.hub,
-        text,
-        tags=tuple(tags or ()),
-        scope=scope,
-        about=tuple(about or ()),
-        id=id,
-        **options.model_dump(),
-        client=client_name(context),
-        session=calls.hub.state(LogSession).name or None,
-    )
+    what = {"tags": tuple(tags or ()), "scope": scope, "about": tuple(about or ()), "id": id}
+    who = {"client": client_name(context), "session": calls.hub.state(LogSession).name or None}
+    more = (options or RememberOptions()).model_dump()
+    done = await calls.run(changes.remember, calls.hub, text, **what, **more, **who)
     return await calls.changed(remembered_report(done))
 
 
@@ -79,16 +70,8 @@ async def memories(
     offset: Annotated[int, Field(ge=0, description="Memories to skip.", json_schema_extra=brief())] = 0,
 ) -> Annotated[CallToolResult, MemoryList]:
     """List or search the memory of this project and its user, with ids. `search` finds memories, too."""
-    result = await calls.run(
-        lists.memories,
-        calls.hub,
-        query,
-        scope=scope,
-        tags=tuple(tags or ()),
-        namespace=namespace,
-        limit=limit,
-        offset=offset,
-    )
+    only = {"scope": scope, "tags": tuple(tags or ()), "namespace": namespace}
+    result = await calls.run(lists.memories, calls.hub, query, **only, limit=limit, offset=offset)
     told = calls.told(memories_report(result, offset))
     view = view_for(calls.added, context)
     return await calls.run(view.answer, told, result) if view else told

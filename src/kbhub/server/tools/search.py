@@ -88,16 +88,9 @@ async def search(
     """
     options = options or SearchOptions()
     config, discovery = await calls.state()
-    settings = config.settings.search
-    asked = Query(
-        text=query,
-        queries=tuple(queries or ()),
-        passage=options.hyde,
-        bases=tuple(bases or ()),
-        mode=mode or settings.mode,
-        limit=limit or settings.limit,
-        **options.model_dump(exclude={"full", "hyde"}),
-    )
+    more = options.model_dump(exclude={"full", "hyde"}) | {"mode": mode or config.settings.search.mode}
+    more |= {"limit": limit or config.settings.search.limit, "passage": options.hyde}
+    asked = Query(text=query, queries=tuple(queries or ()), bases=tuple(bases or ()), **more)
     if cursor:
         asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
     if not discovery.bases:
