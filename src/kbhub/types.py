@@ -32,6 +32,11 @@ class Problem(Value):
     message: str
     """What happened and what to do next, in one or two sentences."""
 
+    @property
+    def text(self) -> str:
+        """Both, on one line."""
+        return f"{self.subject}: {self.message}"
+
 
 class Base(Value):
     """A folder of Markdown that is searched as a unit."""

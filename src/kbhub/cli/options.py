@@ -9,7 +9,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -306,7 +306,7 @@ def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
 
 def without_bases(hub: Hub) -> list[str]:
     """Return why no base is active, and what to do; nothing if one is."""
-    return [] if hub.discovery().bases else [*problem_lines(hub.missing()), *nothing_active(hub)]
+    return [] if hub.discovery().bases else [*(one.text for one in hub.missing()), *nothing_active(hub)]
 
 
 def nothing_active(hub: Hub) -> list[str]:
@@ -329,11 +329,6 @@ def nothing_active(hub: Hub) -> list[str]:
             "with --root DIR, or add a folder of notes with `kbhub base add DIR`."
         )
     return [*places, advice, *base_suggestions.outside(hub)]
-
-
-def problem_lines(problems: Iterable[Problem]) -> list[str]:
-    """Return problems, one per line."""
-    return [f"{problem.subject}: {problem.message}" for problem in problems]
 
 
 class Exact(str):

@@ -67,8 +67,7 @@ def this_installation() -> Installation:
         record = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
     url = record.get("url", "") if isinstance(record, dict) else ""
     vcs = record.get("vcs_info", {}).get("vcs") if url else None
-    origin = f"{vcs}+{url}" if vcs else str(url)
-    return Installation(Path(sys.prefix), Path(sys.executable), scripts, isolated, origin)
+    return Installation(Path(sys.prefix), Path(sys.executable), scripts, isolated, f"{vcs}+{url}" if vcs else str(url))
 
 
 def launch(installation: Installation, machine: Machine) -> Launch:

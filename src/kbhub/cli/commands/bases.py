@@ -8,45 +8,24 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kbhub.cli.app import confirmed, page, terminal_width
-from kbhub.cli.options import Common, Formats, Reply, command, problem_lines
+from kbhub.cli.options import Common, Formats, Reply, command
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.render.bases import (
-    base_report,
-    bases_report,
-    change_report,
-    cleanup_report,
-    contexts_report,
-    found_report,
-    package_report,
-)
+from kbhub.render import bases as reports
 from kbhub.render.terminal import size_text, visible_line
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.bases import (
-    BaseChange,
-    KnownBase,
-    KnownBases,
-    add_base,
-    list_bases,
-    remove_base,
-    rename_base,
-    show_base,
-)
+from kbhub.setup import bases, contexts
 from kbhub.setup.cache import delete, examine_cache
-from kbhub.setup.contexts import ContextChange, parse_place
-from kbhub.setup.contexts import add_context as write_context
-from kbhub.setup.contexts import list_contexts as contexts_at
-from kbhub.setup.contexts import remove_context as take_back
 from kbhub.setup.found import add_found, add_package
 
 
-@command(bases_report, options=Formats)
-def list_(hub: Hub) -> KnownBases:
+@command(reports.bases_report, options=Formats)
+def list_(hub: Hub) -> bases.KnownBases:
     """List all your bases, and any others that are active here.
 
     Example: kbhub base list --csv
     """
-    return list_bases(hub)
+    return bases.list_bases(hub)
 
 
 @command()
@@ -92,16 +71,16 @@ def add(
         raise UsageError("Name one folder, or give --found or --docs PACKAGE alone.")
     if docs:
         package = add_package(hub, docs)
-        return Reply(package, package_report(package))
+        return Reply(package, reports.package_report(package))
     if found:
         made = add_found(hub)
-        return Reply(made, found_report(made), code=0 if made.bases else 1)
-    change = add_base(hub, path or "", id_, for_, **said)
-    return Reply(change, change_report(change, "Added"))
+        return Reply(made, reports.found_report(made), code=0 if made.bases else 1)
+    change = bases.add_base(hub, path or "", id_, for_, **said)
+    return Reply(change, reports.change_report(change, "Added"))
 
 
-@command(lambda change: change_report(change, "Removed"))
-def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> BaseChange:
+@command(lambda change: reports.change_report(change, "Removed"))
+def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> bases.BaseChange:
     """Remove a base from ~/.kbhub.json. Your documents are not touched.
 
     Example: kbhub base remove ops
@@ -109,13 +88,13 @@ def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> BaseCha
     Args:
         id_: Its id.
     """
-    return remove_base(hub, id_)
+    return bases.remove_base(hub, id_)
 
 
-@command(lambda change: change_report(change, "Renamed to"))
+@command(lambda change: reports.change_report(change, "Renamed to"))
 def rename(
     hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], new: Annotated[str, Parameter(metavar="NEW")], /
-) -> BaseChange:
+) -> bases.BaseChange:
     """Change the id of a base. Its folder and index stay the same.
 
     Example: kbhub base rename ops operations
@@ -124,11 +103,11 @@ def rename(
         old: Current id.
         new: New id.
     """
-    return rename_base(hub, old, new)
+    return bases.rename_base(hub, old, new)
 
 
-@command(base_report)
-def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> KnownBase:
+@command(reports.base_report)
+def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> bases.KnownBase:
     """Show the details of a base.
 
     Example: kbhub base show ops
@@ -136,7 +115,7 @@ def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> KnownBase
     Args:
         id_: Its id.
     """
-    return show_base(hub, id_)
+    return bases.show_base(hub, id_)
 
 
 @command()
@@ -158,10 +137,10 @@ def add_context(
         text: What is there.
     """
     where, said = (None, place) if text is None else (place, text)
-    return _context_reply(write_context(hub, parse_place(hub, where), said), "is")
+    return _context_reply(contexts.add_context(hub, contexts.parse_place(hub, where), said), "is")
 
 
-@command(contexts_report, options=Formats)
+@command(reports.contexts_report, options=Formats)
 def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
     """List the descriptions of bases and paths.
 
@@ -170,7 +149,7 @@ def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE
     Args:
         place: List only descriptions of this base or path, or of something in it.
     """
-    found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
+    found = contexts.list_contexts(hub, contexts.parse_place(hub, place) if place is not None else None)
     hints = () if found else ('No contexts. Add one with `kbhub base context add BASE/PATH "what is there"`.',)
     return Reply(found, hints=hints)
 
@@ -184,7 +163,7 @@ def remove_context(hub: Hub, place: Annotated[str | None, Parameter(metavar="BAS
     Args:
         place: The base or path; optional inside a base's folder.
     """
-    return _context_reply(take_back(hub, parse_place(hub, place)), "is no longer")
+    return _context_reply(contexts.remove_context(hub, contexts.parse_place(hub, place)), "is no longer")
 
 
 @command()
@@ -208,12 +187,12 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
     if not common.json:
-        page(text_of(cleanup_report(found), width=terminal_width()), pager=False)
+        page(text_of(reports.cleanup_report(found), width=terminal_width()), pager=False)
     wanted = bool(found.found) and (
         yes or (asked and confirmed(f"Delete everything listed ({size_text(found.bytes)})?"))
     )
     done = delete(hub, found) if wanted else found
-    hints = problem_lines(done.kept)
+    hints = [one.text for one in done.kept]
     code = 1 if done.kept else 0
     if asked and found.found and not sys.stdin.isatty():
         hints.append(
@@ -224,7 +203,7 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
     return Reply(done, said, hints=hints, code=code)
 
 
-def _context_reply(change: ContextChange, verb: str) -> Reply:
+def _context_reply(change: contexts.ContextChange, verb: str) -> Reply:
     said = change.context
     where = "all bases" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
     lines = (visible_line(f"{where} {verb}: {said.context}"), visible_line(f"In {said.file}."))

@@ -20,18 +20,7 @@ from pydantic import Field
 from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS, AskOptions
 from kbhub.answers.question import ask as answer_question
 from kbhub.cli.app import confirmed
-from kbhub.cli.options import (
-    Common,
-    Exact,
-    Formats,
-    Reply,
-    Wording,
-    bring_in_step,
-    command,
-    decoded,
-    hub_options,
-    without_bases,
-)
+from kbhub.cli.options import Common, Exact, Formats, Reply, bring_in_step, command, decoded, hub_options, without_bases
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.delivery import hooks_state
@@ -277,10 +266,10 @@ def ask(
     flush()
     terms = tuple(term for term in parse_query(text).terms if not STOP_WORDS.issuperset(term.tokens))
     useful = answer.outcome == "written" or (answer.outcome == "passages" and answer.passages)
-    said: Wording = replace(answer_report(answer, terms=terms, whole=False), notes=())
-    if md:  # as it is for files; a terminal would act upon some of what documents say
-        written = f"{answer_markdown(answer)}\n"
-        said = Exact(neutralised(written) if sys.stdout.isatty() else written)
+    written = f"{answer_markdown(answer)}\n" if md else ""  # as it is for files
+    # A terminal would act upon some of what documents say.
+    exact = Exact(neutralised(written) if sys.stdout.isatty() else written)
+    said = exact or replace(answer_report(answer, terms=terms, whole=False), notes=())
     return Reply(answer, said, notes=answer_notes(answer, also), code=0 if useful else 1)
 
 

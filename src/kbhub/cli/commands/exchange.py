@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kbhub.cli.options import AllowSecret, Reply, command, problem_lines
+from kbhub.cli.options import AllowSecret, Reply, command
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.events import EventName, HookClient
@@ -51,7 +51,7 @@ def sync(
     done = exchange(hub, remote, scope="user" if user else "project", dry_run=dry_run, allow_secret=allow_secret)
     synced = f"{'Would sync' if dry_run else 'Synced'} {counted(done.memories, 'memory', 'memories')}"
     said = f"{synced} with {done.remote}. Here: {_changes(done.here)}. There: {_changes(done.there)}."
-    return Reply(done, said, notes=problem_lines(done.left_out), code=1 if done.left_out else 0)
+    return Reply(done, said, notes=[one.text for one in done.left_out], code=1 if done.left_out else 0)
 
 
 def _changes(one: SideChanges) -> str:

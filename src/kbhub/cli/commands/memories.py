@@ -9,18 +9,7 @@ from cyclopts.validators import Number
 
 from kbhub.cli import HELP
 from kbhub.cli.app import HelpColumns
-from kbhub.cli.options import (
-    AllowSecret,
-    Exact,
-    Formats,
-    Reply,
-    argument,
-    command,
-    decoded,
-    optional,
-    problem_lines,
-    standard_input,
-)
+from kbhub.cli.options import AllowSecret, Exact, Formats, Reply, argument, command, decoded, optional, standard_input
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
@@ -255,7 +244,7 @@ def import_(
         done = import_memories(hub, source, scope=scope, allow_secret=allow_secret)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
-    return Reply(done, notes=problem_lines(done.failed), code=1 if done.failed else 0)
+    return Reply(done, notes=[one.text for one in done.failed], code=1 if done.failed else 0)
 
 
 @command(transfer_report)

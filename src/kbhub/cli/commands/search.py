@@ -11,19 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from kbhub.cli.app import complain, terminal_width, wants_colour
-from kbhub.cli.options import (
-    RARE,
-    WITHIN,
-    Formats,
-    Hits,
-    Reply,
-    bring_in_step,
-    command,
-    decoded,
-    drawn,
-    nothing_active,
-    problem_lines,
-)
+from kbhub.cli.options import RARE, WITHIN, Formats, Hits, Reply, bring_in_step, command, decoded, drawn, nothing_active
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt, spans
@@ -131,7 +119,7 @@ def search(
         complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept))
     record(hub, result, asked, took=took)
     flush()
-    broken = [] if bases else problem_lines(hub.missing())
+    broken = [] if bases else [one.text for one in hub.missing()]
     notes = search_notes(result, asked)
     notes = [*(note for note in notes if note not in broken), *broken]
     if not result.searched and not result.skipped:

@@ -12,18 +12,7 @@ from pydantic import Field
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.app import complain, progress_bars
 from kbhub.cli.commands.daemon import daemon_finding
-from kbhub.cli.options import (
-    Common,
-    Exact,
-    Formats,
-    Reply,
-    Tables,
-    bring_in_step,
-    command,
-    hub_options,
-    nothing_active,
-    problem_lines,
-)
+from kbhub.cli.options import Common, Exact, Formats, Reply, Tables, bring_in_step, command, hub_options, nothing_active
 from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.audit import fix as fix_documents
 from kbhub.editing.findings import KEPT
@@ -142,7 +131,7 @@ def index(
         hints = (empty,) if all_bases else nothing_active(hub)
     code = INTERRUPTED if interrupted else 1 if failed or not names else 0
     said = "\n".join(text_of(sync_report(report)) for report in reports)
-    return Reply(result, said, notes=problem_lines(failed), hints=hints, code=code)
+    return Reply(result, said, notes=[one.text for one in failed], hints=hints, code=code)
 
 
 @command(audit_report, options=Formats, colour=True)
@@ -207,8 +196,8 @@ def audit(
             report = report.model_copy(update={"fixed": fixed})
     most = None if sarif or github or common.format() != "text" else FINDINGS_SHOWN
     shown = report.cut(most if limit is None else limit)
-    said = problem_lines(report.fixed.failed) if report.fixed else []
-    said += [] if bases else problem_lines(hub.missing())
+    said = [one.text for one in report.fixed.failed] if report.fixed else []
+    said += [] if bases else [one.text for one in hub.missing()]
     said += [] if hub.discovery().bases else nothing_active(hub)
     code = 1 if report.skipped or not report.bases or (fail_on != "never" and report.reaches(fail_on)) else 0
     if sarif or github:
@@ -242,8 +231,8 @@ def doctor(*, fix: bool = False, common: Common) -> Reply:
     if fix:
         diagnosis = repair(hub, diagnosis)
     findings = (*diagnosis.findings, daemon_finding(DaemonFolder(hub.data)))
-    diagnosis = diagnosis.model_copy(update={"findings": findings})
-    return Reply(diagnosis, code=1 if any(finding.level == "error" for finding in diagnosis.findings) else 0)
+    code = 1 if any(finding.level == "error" for finding in findings) else 0
+    return Reply(diagnosis.model_copy(update={"findings": findings}), code=code)
 
 
 OFF = "The query log is off: `log.queries` is false."

@@ -88,8 +88,8 @@ async def search(
     """
     options = options or SearchOptions()
     config, discovery = await calls.state()
-    more = options.model_dump(exclude={"full", "hyde"}) | {"mode": mode or config.settings.search.mode}
-    more |= {"limit": limit or config.settings.search.limit, "passage": options.hyde}
+    settings, more = config.settings.search, options.model_dump(exclude={"full", "hyde"})
+    more |= {"mode": mode or settings.mode, "limit": limit or settings.limit, "passage": options.hyde}
     asked = Query(text=query, queries=tuple(queries or ()), bases=tuple(bases or ()), **more)
     if cursor:
         asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
