@@ -14,17 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cyclopts import (
-    App,
-    CoercionError,
-    CycloptsError,
-    Group,
-    MissingArgumentError,
-    Parameter,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError, exceptions
 
 from kbhub import __version__
 from kbhub.cli import FLAGS, HELP, HELP_ALL, HELP_OPTIONS, TOP, UNWRITTEN, VALUES, nearest
@@ -291,24 +281,23 @@ def _usage_text(error: CycloptsError) -> str:
         text = f'Unknown command "{word}".{similar} Available commands: {shown}'
         if not error.command_chain and nearest(word):
             text = f'Unknown command "{word}". Did you mean "{nearest(word)}"? To search for it: `kbhub search {word}`.'
+        if word.startswith("-"):
+            common = word.partition("=")[0] in FLAGS | VALUES
+            text = f"No command after {word}." if common else f"{word} cannot precede a command."
     else:
         text = " ".join(str(error).split())
-    if isinstance(error, MissingArgumentError) and error.argument:
+    if isinstance(error, exceptions.MissingArgumentError) and error.argument:
         text = f"{error.keyword} requires a value."
         if not error.keyword:
             named = error.argument.parameter.metavar or error.argument.name.strip("-_").upper()  # as in its help
             text = f"`{command}` requires {named}."
-    if isinstance(error, CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
+    if isinstance(error, exceptions.CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
         text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
-    if isinstance(error, UnusedCliTokensError):
+    if isinstance(error, exceptions.UnusedCliTokensError):
         text = f"Unexpected arguments: {shlex.join(error.unused_tokens or [])}."
-    if isinstance(error, UnknownOptionError) and command in _DASHES:
+    if isinstance(error, exceptions.UnknownOptionError) and command in _DASHES:
         text = text.removesuffix(" Did you mean -?")  # `-` is standard input, and like any short option
         text += f" Put {_DASHES[command]} that start with a dash after `--`."
-    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
-        option = error.unused_tokens[0]
-        common = option.partition("=")[0] in FLAGS | VALUES
-        text = f"No command after {option}." if common else f"{option} cannot precede a command."
     return f"{text} See `{command} --help`."
 
 

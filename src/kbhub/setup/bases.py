@@ -17,16 +17,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.types import Origin
-from kbhub.workspace.config import (
-    checked_config,
-    database_name,
-    directory_identity,
-    engine_fault,
-    folder_of,
-    id_fault,
-    shown_url,
-    split_engine_url,
-)
+from kbhub.workspace import config
 from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
 from kbhub.workspace.extensions import engine_for
@@ -37,7 +28,7 @@ from kbhub.workspace.validation import adapter
 
 def folder_in(hub: Hub, name: str, entry: BaseEntry) -> Path:
     """Return the folder of an entry of the global config in force."""
-    return folder_of(name, entry, hub.config().file.parent, hub.options.home, hub.options.env)
+    return config.folder_of(name, entry, hub.config().file.parent, hub.options.home, hub.options.env)
 
 
 def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
@@ -47,7 +38,7 @@ def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
         # Reload, as the file may have been edited since.
         hub.rediscover()
         changed = edit_file(
-            path, lambda text: edit(text, hub.config().settings), lambda data: checked_config(data, path, home)
+            path, lambda text: edit(text, hub.config().settings), lambda data: config.checked_config(data, path, home)
         )
     hub.rediscover()
     return changed
@@ -171,10 +162,10 @@ def add_base(hub: Hub, text: str, id_: str | None = None, places: Sequence[str] 
             raise UsageError(f"{fault}; name the folder that holds the projects.")
     memories, notes = False, tuple[str, ...]()
     if engine_for(text):
-        if wrong := engine_fault(text):
+        if wrong := config.engine_fault(text):
             raise UsageError(f"The URL of a shared base {wrong}.")
-        url, shared_as = split_engine_url(text)
-        base_id = id_ or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
+        url, shared_as = config.split_engine_url(text)
+        base_id = id_ or shared_as or _UNFIT.sub("-", config.database_name(url)).strip("-.")
         _check_id(base_id)
         entry: dict[str, Any] = {"engine": text, **fields}
         folder = folder_in(hub, base_id, BaseEntry(engine=text))
@@ -228,7 +219,7 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
     folder = folder_in(hub, name, entry)
     note = f"The documents in {folder} are untouched. `kbhub admin cleanup` deletes the index."
     if entry.engine:
-        note = f"The base in {shown_url(entry.engine)} is untouched."
+        note = f"The base in {config.shown_url(entry.engine)} is untouched."
     others = {key: _entry(hub, key) for key in hub.config().settings.bases if key != name}
     used = (folder_in(hub, key, one) for key, one in others.items())
     if folder.parent == hub.data / PACKAGES and folder not in used:
@@ -295,7 +286,7 @@ def _named_folder(text: str, name: str | None, home: Path, cwd: Path) -> tuple[s
         # A folder that is just called `knowledge` has the name of its parent.
         called = folder.parent.name if folder.name.lstrip(".") == "knowledge" else folder.name
         name = _UNFIT.sub("-", called.removesuffix(".knowledge")).strip("-.")
-        if id_fault(name):
+        if config.id_fault(name):
             raise UsageError(f"{folder} gives no usable id; choose one with --id.")
     _check_id(name)
     return name, folder
@@ -303,19 +294,19 @@ def _named_folder(text: str, name: str | None, home: Path, cwd: Path) -> tuple[s
 
 def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
     """Return whether agents may remember in a shared base, and notes on that; no if its database does not say so."""
-    database, shared_as = split_engine_url(url)
+    database, shared_as = config.split_engine_url(url)
     timeout = BaseEntry(engine=url).timeout
     try:
         takes = hub.engine(database).takes_memories(database, shared_as or name, timeout, hub.options.env)
     except KbhubError as error:
         return False, (f"Could not find out whether agents may remember in it. {error} Then run this again.",)
     if takes is None:
-        return False, (f"You may not read it yet, or it does not exist: {shown_url(url)}#{shared_as or name}.",)
+        return False, (f"You may not read it yet, or it does not exist: {config.shown_url(url)}#{shared_as or name}.",)
     return takes, ("Agents may remember in it, with the scope `team`.",) if takes else ()
 
 
 def _check_id(name: str) -> None:
-    if fault := id_fault(name):
+    if fault := config.id_fault(name):
         raise UsageError(f"{fault[0].upper()}{fault[1:]}.")
 
 
@@ -326,10 +317,10 @@ def _absolute(text: str, home: Path, cwd: Path) -> Path:
 
 def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:
     """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
-    path = hub.config().file
+    path, there = hub.config().file, config.directory_identity(folder)
     for other, other_entry in settings.entries().items():
         other_folder = folder_in(hub, other, other_entry)
-        same = directory_identity(other_folder) == directory_identity(folder) and not other_entry.sessions_of
+        same = config.directory_identity(other_folder) == there and not other_entry.sessions_of
         if other == name and not same:
             raise UsageError(
                 f"The base {name!r} is {other_entry.engine or other_folder} already. Choose another id with --id, "

@@ -12,17 +12,10 @@ from kbhub.cli.app import HelpColumns
 from kbhub.cli.options import AllowSecret, Exact, Formats, Reply, argument, command, decoded, optional, standard_input
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.memory.changes import forget as forget_memories
-from kbhub.memory.changes import remember as remember_text
+from kbhub.memory import changes, lists, transfer
 from kbhub.memory.files import MAX_TEXT_BYTES
-from kbhub.memory.lists import LISTED, trashed
-from kbhub.memory.lists import memories as list_memories
-from kbhub.memory.lists import restore as restore_memory
 from kbhub.memory.results import Exported, Forgotten, Moved, Remembered, TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
-from kbhub.memory.transfer import export as export_memories
-from kbhub.memory.transfer import import_ as import_memories
-from kbhub.memory.transfer import move as move_memories
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
 from kbhub.render.terminal import json_escaped
 from kbhub.render.terminal import text as text_of
@@ -88,7 +81,7 @@ def remember(
     if stdin and text:
         raise UsageError("Give the text as an argument, or `-` to read it from standard input, not both.")
     said = " ".join(map(argument, text)) if text else None
-    return remember_text(
+    return changes.remember(
         hub,
         standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said,
         tags=tuple(map(argument, tags)),
@@ -124,9 +117,8 @@ def memories(
         namespace: Only memories in or below this namespace.
         limit: Memories to show (20).
     """
-    found = list_memories(
-        hub, " ".join(map(decoded, query)) or None, scope=scope, tags=tags, namespace=namespace, limit=limit or LISTED
-    )
+    words = " ".join(map(decoded, query)) or None
+    found = lists.memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or lists.LISTED)
     hints = [*found.notes]
     if not found.memories:
         hints.append("No memory matches. Add one with `kbhub remember TEXT`.")
@@ -162,7 +154,7 @@ def recall(
     words = " ".join(map(decoded, query))
     if not words.strip():
         raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
-    found = list_memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
+    found = lists.memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     report = memories_report(found, whole=True)
     notes = () if found.memories else ("No memory matches.",)
     return Reply(found, lambda: text_of(report, whole=True), report.rows, notes, code=1 if notes else 0)
@@ -192,9 +184,7 @@ def forget(
         older_than: Forget memories not used or changed for this many days.
         all_: Forget all memories of the scope, or all that match the filters.
     """
-    return forget_memories(
-        hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=all_
-    )
+    return changes.forget(hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=all_)
 
 
 @command(lambda found: Exact(f"{json_escaped(found.model_dump_json(indent=2))}\n"))
@@ -207,7 +197,7 @@ def export(hub: Hub, *, scope: AnyScope | None = None, allow_secret: AllowSecret
         scope: Only memories of this scope.
         allow_secret: Keep text that looks like a credential.
     """
-    return export_memories(hub, scope=scope, allow_secret=allow_secret)
+    return transfer.export(hub, scope=scope, allow_secret=allow_secret)
 
 
 @command(transfer_report)
@@ -241,7 +231,7 @@ def import_(
         source = (
             expand(path, hub.options.home, hub.options.cwd) if path else standard_input(MAX_IMPORT_BYTES, "an import")
         )
-        done = import_memories(hub, source, scope=scope, allow_secret=allow_secret)
+        done = transfer.import_(hub, source, scope=scope, allow_secret=allow_secret)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     return Reply(done, notes=[one.text for one in done.failed], code=1 if done.failed else 0)
@@ -258,7 +248,7 @@ def move(hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], /) -> Moved:
     Args:
         old: Former path of the folder, which need not exist anymore, or the key its memories are stored under.
     """
-    return move_memories(hub, old)
+    return transfer.move(hub, old)
 
 
 @command()
@@ -271,9 +261,9 @@ def restore(hub: Hub, name: Annotated[str | None, Parameter(metavar="ID")] = Non
         name: Its id, or its path in the trash; without it, list the forgotten memories.
     """
     if name is None:
-        found = trashed(hub)
+        found = lists.trashed(hub)
         return Reply(TrashedList(memories=found), trashed_report(found))
-    memory = restore_memory(hub, name)
+    memory = lists.restore(hub, name)
     return Reply(memory, f"Restored {memory.ref}: {memory.title}")
 
 

@@ -31,18 +31,7 @@ from kbhub.sync.background import TIDY_EVERY_SECONDS, embed_ahead
 from kbhub.sync.comparison import SyncReport, change_keeping
 from kbhub.sync.freshness import sync
 from kbhub.types import Problem
-from kbhub.usage.gaps import (
-    MOST_QUERIES,
-    SHOWN,
-    Cleared,
-    Gaps,
-    clear_log,
-    close_gap,
-    gaps_and_unanswered,
-    list_gaps,
-    maintain,
-    show_log,
-)
+from kbhub.usage import gaps as query_gaps
 from kbhub.values import counted
 
 FINDINGS_SHOWN = 50
@@ -119,7 +108,7 @@ def index(
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
         try:
-            complain(*maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
+            complain(*maintained_lines(query_gaps.maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
         except KbhubError as error:  # it is no part of what was asked for
             complain(str(error))
     result = IndexResult(reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
@@ -243,7 +232,7 @@ def show(
     hub: Hub,
     *,
     limit: Annotated[
-        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_QUERIES))
+        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=query_gaps.MOST_QUERIES))
     ] = None,
 ) -> Reply:
     """Show the queries of this project, yours and those of agents, newest first.
@@ -253,7 +242,7 @@ def show(
     Args:
         limit: Queries to show (20).
     """
-    log = show_log(hub, limit or SHOWN)
+    log = query_gaps.show_log(hub, limit or query_gaps.SHOWN)
     hints = [OFF] if not log.logged else [] if log.queries else ["No queries logged yet."]
     if log.total > len(log.queries):
         hints.append(f"Showing {len(log.queries)} of {log.total} queries; --limit shows more.")
@@ -261,7 +250,7 @@ def show(
 
 
 @command(lambda done: f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps.")
-def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -> Cleared:
+def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -> query_gaps.Cleared:
     """Delete the query log of this project, and its gaps.
 
     Example: kbhub dev log clear
@@ -269,7 +258,7 @@ def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -
     Args:
         all_: Delete those of every project.
     """
-    return clear_log(hub, every_project=all_)
+    return query_gaps.clear_log(hub, every_project=all_)
 
 
 @command(gaps_report, options=Tables)
@@ -290,12 +279,14 @@ def gaps(
         close: Close this gap for good.
     """
     if close is not None:
-        gap = close_gap(hub, close)
-        found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)
+        gap = query_gaps.close_gap(hub, close)
+        found = query_gaps.Gaps(
+            gaps=(gap,), open=query_gaps.list_gaps(hub).open, logged=hub.config().settings.log.queries
+        )
     else:
         bring_in_step(hub)
-        complain(*maintained_lines(maintain(hub)))
-        found = gaps_and_unanswered(hub, every=all_)
+        complain(*maintained_lines(query_gaps.maintain(hub)))
+        found = query_gaps.gaps_and_unanswered(hub, every=all_)
     if not found.logged:
         return Reply(found, hints=[OFF])
     if close is not None:
