@@ -286,6 +286,7 @@ class Facts:
     """Role that wrote it, in a team's base."""
     source: Source = "agent"
     project: str = ""
+    commit: str = ""
     session: str = ""
     origin: str = ""
     about: tuple[str, ...] = ()
@@ -313,6 +314,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         author=_text(values.get("author")),
         source="user" if values.get("source") == "user" else "agent",
         project=_text(values.get("project")),
+        commit=_text(values.get("commit")),
         session=_text(values.get("session")),
         origin=_text(values.get("from")),
         about=_texts(values.get("about")),
