@@ -240,14 +240,6 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index_un
     assert any(f"not indexed yet ({files})" in note for note in hub.search("alpha").notes)
 
 
-def test_one_folder_under_two_ids_is_indexed_once(environment):
-    environment.write("knowledge/a.md", "# A\n\nzebra\n")
-    environment.hub().sync()
-    environment.configure(bases={"shop": str(environment.project / "knowledge")}, repos={"*": ["shop"]})
-
-    assert ["shop@a.md"] == refs(environment.hub(cwd=environment.home).search("zebra"))
-
-
 def test_a_docid_is_as_long_as_it_takes(two):
     folder = two.project / "knowledge"
     seen: dict[str, str] = {}

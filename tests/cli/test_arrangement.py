@@ -8,11 +8,8 @@ import pytest
 
 from conftest import make_repository
 from kbhub.cli import ALONE, FLAGS, GROUPS, OLD, TOP, VALUES, arranged, subcommands
-from kbhub.cli.app import COMMANDS, app
+from kbhub.cli.app import app
 from kbhub.cli.options import Formats
-
-SCREEN = 40
-"""Lines of a terminal that people keep open beside an editor."""
 
 COMMON = {one.name for one in fields(Formats)}
 
@@ -96,17 +93,6 @@ def test_words_that_name_no_command_are_searched_for(environment, kbhub):
         said = f'Unknown command "{line.split()[0]}". Did you mean "{meant}"? To search for it: `kbhub search '
         assert (done.code, said in done.err) == ((2, True) if meant else (0, False))
     assert 'Unknown command "memory". Did you mean "memories"?' in kbhub("help", "memory", code=2).err
-
-
-def test_every_help_fits_a_screen(kbhub):
-    longest = {}
-    for name in ("", *COMMANDS):
-        shown = kbhub(*name.split(), "--help", code=0).out
-        if "`--help-all`" in shown:
-            whole = kbhub(*name.split(), "--help-all", code=0).out
-            assert all(one in whole for one in shown.splitlines() if not one.endswith(("options`", "`--help-all`")))
-        longest[name] = shown.count("\n")
-    assert {name: lines for name, lines in longest.items() if lines > SCREEN} == {}
 
 
 def test_a_search_shows_nine_options_and_all_when_asked(kbhub):

@@ -343,12 +343,20 @@ def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
     assert kbhub("base", "trust").out.startswith(f"{link} may\n")
 
 
+SCREEN = 40
+"""Lines of a terminal that people keep open beside an editor."""
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(kbhub, command, snapshot):
     done = kbhub(*command.split(), "--help")
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot
     assert max(map(len, done.out.splitlines())) <= 80
+    assert done.out.count("\n") <= SCREEN
+    if "`--help-all`" in done.out:
+        whole = kbhub(*command.split(), "--help-all", code=0).out
+        assert all(one in whole for one in done.out.splitlines() if not one.endswith(("options`", "`--help-all`")))
 
 
 def test_the_version_is_printed_and_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):

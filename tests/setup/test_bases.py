@@ -98,13 +98,6 @@ def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, text, more, m
     assert config_of(folders) == CONFIG
 
 
-def test_a_malformed_config_is_never_edited(folders):
-    folders.write(folders.home / ".kbhub.json", '{\n"bases": {"a" "b"}\n}')
-    with pytest.raises(ConfigError, match="line 2"):
-        add_base(folders.hub(), "~/notes")
-    assert config_of(folders) == '{\n"bases": {"a" "b"}\n}'
-
-
 def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folders):
     folders.write(folders.home / ".kbhub.json", CONFIG)
     change = remove_base(folders.hub(), "notes")
