@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import socket
 import sys
 import webbrowser
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -105,7 +105,7 @@ def _fault(request: Request, error: Exception) -> Response:
 
 async def serve_page(
     app: Starlette,
-    bound: socket.socket,
+    bound: socket,
     door: PageAddress,
     ready: Callable[[], Awaitable[object]],
     changed: Callable[[PageAddress], Awaitable[object]],
@@ -132,11 +132,7 @@ async def serve_page(
 
 
 def serve(
-    hub: Hub,
-    bound: socket.socket,
-    door: PageAddress,
-    ready: Callable[[], object],
-    changed: Callable[[PageAddress], object],
+    hub: Hub, bound: socket, door: PageAddress, ready: Callable[[], object], changed: Callable[[PageAddress], object]
 ) -> None:
     """Serve the page, as `serve_page` does, until this process is interrupted."""
 

@@ -189,17 +189,7 @@ class _Measurement:
                     found[plan][source] += answers
         measured: dict[EvalPlan, NDArray[np.float64]] = {}
         """Plan → values of the metrics, of shape (queries, metrics)."""
-        runs = []
-        for plan, others in found.items():
-            answers = others.pop(ANSWERED)
-            values = measured[plan] = self._values([answer.ranked for answer in answers])
-            if options.run:
-                report.write_run(self._file(options.run, plan), answers, plan.name)
-            # It is compared with the same without ablation, split or wordings, else with the first one.
-            first = EvalPlan("naive") if EvalPlan("naive") in measured else next(iter(measured))
-            reference = EvalPlan(plan.mode) if plan.without or plan.parts > 1 or plan.wordings else first
-            comparison = _comparison(reference.name, values, measured[reference]) if reference != plan else None
-            runs.append(self._figures(plan, answers, others, values, comparison))
+        runs = tuple(self._figures(plan, answers, measured) for plan, answers in found.items())
         return report.DatasetFigures(
             name=dataset.name,
             documents=documents,
@@ -207,7 +197,7 @@ class _Measurement:
             index_seconds=round(seconds, 2),
             gains="exponential" if dataset.exponential else "linear",
             unit="document" if dataset.sections is None else "section",
-            runs=tuple(runs),
+            runs=runs,
             notes=tuple(notes),
         )
 
@@ -231,24 +221,25 @@ class _Measurement:
         return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
 
     def _figures(
-        self,
-        plan: EvalPlan,
-        answers: list[QueryResult],
-        others: Mapping[str, list[QueryResult]],
-        values: NDArray[np.float64],
-        comparison: report.Comparison | None,
+        self, plan: EvalPlan, found: dict[str, list[QueryResult]], measured: dict[EvalPlan, NDArray[np.float64]]
     ) -> report.RunFigures:
         """Summarise the answers to the answerable queries, and by source those to queries without an answer."""
+        answers = found.pop(ANSWERED)
+        values = measured[plan] = self._values([answer.ranked for answer in answers])
+        if self.options.run:
+            report.write_run(self._file(self.options.run, plan), answers, plan.name)
+        # It is compared with the same without ablation, split or wordings, else with the first one.
+        first = EvalPlan("naive") if EvalPlan("naive") in measured else next(iter(measured))
+        reference = EvalPlan(plan.mode) if plan.without or plan.parts > 1 or plan.wordings else first
+        comparison = _comparison(reference.name, values, measured[reference]) if reference != plan else None
         verdicts, strata = [], np.array([query.stratum for query in self.queries])
-        for source, vain in others.items():
-            best, worst = (
-                np.array([next(iter(answer.ranked.values()), 0.0) for answer in group]) for group in (answers, vain)
-            )
+        for source, vain in found.items():
+            best, worst = ([next(iter(answer.ranked.values()), 0.0) for answer in group] for group in (answers, vain))
             told = report.Verdicts(
                 unanswerable=source,
                 answerable_queries=len(answers),
                 unanswerable_queries=len(vain),
-                auc=round(area_under_curve(best, worst), DIGITS),
+                auc=round(area_under_curve(np.array(best), np.array(worst)), DIGITS),
                 answerable_shares=_shares(answers),
                 unanswerable_shares=_shares(vain),
             )

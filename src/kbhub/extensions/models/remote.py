@@ -16,11 +16,15 @@ from pydantic import ValidationError
 
 from kbhub.errors import EmbedderError, ModelFault, ModelUnavailable
 from kbhub.extensions.models import server
+from kbhub.extensions.models.server import Deadline
 from kbhub.frozen import Model
 from kbhub.workspace.settings import EmbedderSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Rows = list[list[float]]
+"""A vector per text, as a server sends them."""
 
 SAMPLE = "How do we roll back a release?"
 
@@ -49,18 +53,18 @@ class OpenAIEndpoint:
             headers=headers, timeout=server.PATIENCE, limits=server.ONE_REQUEST, trust_env=not server.is_local(url)
         )
 
-    def vectors(self, texts: Sequence[str], deadline: server.Deadline) -> list[list[float]]:
+    def vectors(self, texts: Sequence[str], deadline: Deadline) -> Rows:
         """Return one vector per text."""
         vectors = deadline.wait_for(lambda: self._post(texts), f"{self._where} with {self._model!r}")
         if len(vectors) != len(texts):
             raise self._nonsense()
         return vectors
 
-    def version(self, deadline: server.Deadline) -> str:
+    def version(self, deadline: Deadline) -> str:
         """Return the length of the vectors; the protocol reveals no more about a model."""
         return str(len(self.vectors([SAMPLE], deadline)[0]))
 
-    def _post(self, texts: Sequence[str]) -> list[list[float]]:
+    def _post(self, texts: Sequence[str]) -> Rows:
         try:
             response = self._client.post(f"{self._url}/embeddings", json={"model": self._model, "input": list(texts)})
             if not response.is_success:
@@ -153,10 +157,7 @@ class RemoteEmbedder:
     """
 
     def __init__(
-        self,
-        vectors: Callable[[Sequence[str], server.Deadline], list[list[float]]],
-        version: Callable[[server.Deadline], str],
-        name: str,
+        self, vectors: Callable[[Sequence[str], Deadline], Rows], version: Callable[[Deadline], str], name: str
     ) -> None:
         self.name = name
         self._vectors_of, self._version = vectors, version
@@ -174,7 +175,7 @@ class RemoteEmbedder:
         if self._fingerprint is not None:
             return self._fingerprint
         with self._faults(waiting=True):
-            return self._identified(server.Deadline(QUERY_SECONDS))
+            return self._identified(Deadline(QUERY_SECONDS))
 
     @property
     def dimensions(self) -> int:
@@ -187,13 +188,13 @@ class RemoteEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query; see `Embedder.embed_query`."""
-        deadline = server.Deadline(QUERY_SECONDS)
+        deadline = Deadline(QUERY_SECONDS)
         with self._faults(waiting=True):
             self._identified(deadline)
         row: NDArray[np.float32] = self._vectors(self._before_query, [text], partial(self._rows, deadline=deadline))[0]
         return row
 
-    def _identified(self, deadline: server.Deadline) -> str:
+    def _identified(self, deadline: Deadline) -> str:
         with self._identifying:
             if self._fingerprint is None:
                 prefixes = hashlib.sha256(f"{self._before_query}\0{self._before_document}".encode()).hexdigest()
@@ -201,7 +202,7 @@ class RemoteEmbedder:
             return self._fingerprint
 
     def _vectors(
-        self, prefix: str, texts: Sequence[str], rows_of: Callable[[Sequence[str]], list[list[float]]]
+        self, prefix: str, texts: Sequence[str], rows_of: Callable[[Sequence[str]], Rows]
     ) -> NDArray[np.float32]:
         """Return unit vectors; blank texts are not sent and get zeros."""
         sent = {
@@ -218,20 +219,20 @@ class RemoteEmbedder:
         vectors[list(sent)] = rows / np.where(lengths > 0, lengths, 1)
         return vectors
 
-    def _rows_patiently(self, batch: Sequence[str]) -> list[list[float]]:
+    def _rows_patiently(self, batch: Sequence[str]) -> Rows:
         """Return one row per text, retrying lost requests."""
         for pause in PAUSES:
             try:
-                return self._rows(batch, server.Deadline(BATCH_SECONDS, patient=True))
+                return self._rows(batch, Deadline(BATCH_SECONDS, patient=True))
             except ModelUnavailable as fault:
                 # Don't wait for a server that never answered.
                 restarting = fault.kind == "unreachable" and self._dimensions is not None
                 if fault.kind not in ("lost", "busy") and not restarting:
                     raise
             self._pause(pause)
-        return self._rows(batch, server.Deadline(BATCH_SECONDS, patient=True))
+        return self._rows(batch, Deadline(BATCH_SECONDS, patient=True))
 
-    def _rows(self, batch: Sequence[str], deadline: server.Deadline) -> list[list[float]]:
+    def _rows(self, batch: Sequence[str], deadline: Deadline) -> Rows:
         """Return one row per text, halving texts that the server refuses as too long."""
         try:
             return self._vectors_of(batch, deadline)
@@ -242,7 +243,7 @@ class RemoteEmbedder:
             return self._rows([batch[0][: len(batch[0]) // 2]], deadline)
         return [row for text in batch for row in self._rows([text], deadline)]
 
-    def _checked(self, rows: list[list[float]]) -> NDArray[np.float32]:
+    def _checked(self, rows: Rows) -> NDArray[np.float32]:
         """Convert rows to an array, checking that all vectors of the model are finite and have the same length."""
         try:
             vectors = np.asarray(rows, np.float32)

@@ -92,6 +92,7 @@ _GONE = "Name what took its place, and check whether the page still holds."
 class Claim:
     """What a page says it rests on."""
 
+    material: Material
     page: str
     key: str
     """`refs` or `sources`."""
@@ -105,10 +106,10 @@ class Claim:
     """Names in code, each in the one before, or a heading."""
     hash: str
 
-    def found(self, material: Material, what: str, remedy: str, **more: Any) -> Found:
+    def found(self, what: str, remedy: str, **more: Any) -> Found:
         """Return a finding on it."""
         message = f"`{self.key}` names {self.text!r}, which {what}."
-        return Found(material, self.page, message, remedy, self.line, **more)
+        return Found(self.material, self.page, message, remedy, self.line, **more)
 
 
 _now = partial(read_contained, most=SYMBOL_BYTES)
@@ -194,7 +195,8 @@ def _claims(run: AuditRun, material: Material, project: Path | None) -> Iterator
                 at = [(named.base, path.partition("@")[2])] if named else [*own, *at]
             digits = _HASH.fullmatch(str(more.get("hash")).lower())
             hash_ = (digits[1] or digits[2]) if digits else ""
-            yield Claim(page, key, name, line_of(lines, name), path, tuple(at), tuple(filter(None, symbols)), hash_)
+            line, inner = line_of(lines, name), tuple(filter(None, symbols))
+            yield Claim(material, page, key, name, line, path, tuple(at), inner, hash_)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -219,9 +221,9 @@ def _by_hash(material: Material, root: Path | None, claims: Iterable[Claim]) -> 
             with material.hub.index(material.base).snapshot() as index:
                 same = [one for one, digest in content_hashes(index).items() if digest.hex().startswith(claim.hash)]
             if len(same) == 1:
-                yield _moved(material, claim, f"/{same[0]}" if claim.path.startswith("/") else material.ref(same[0]))
+                yield _moved(claim, f"/{same[0]}" if claim.path.startswith("/") else material.ref(same[0]))
             else:
-                yield claim.found(material, "is gone", _GONE, severity="error")
+                yield claim.found("is gone", _GONE, severity="error")
         elif (new := digest[: len(claim.hash)]) != claim.hash:
             changed.append((claim, base, path, new))
     places = [place for _, base, path, _ in changed if root and (place := _path_of(root, base, path))]
@@ -236,20 +238,20 @@ def _by_hash(material: Material, root: Path | None, claims: Iterable[Claim]) -> 
         if len(both) == 2 and both[0] == both[1]:
             fix = Fix(what="value", kind=claim.key, before=claim.hash, after=new)
             what = "says the same as before, but has another hash"
-            yield claim.found(material, what, f"Write {new!r} as its hash.", severity="info", fix=fix)
+            yield claim.found(what, f"Write {new!r} as its hash.", severity="info", fix=fix)
         else:
             remedy = f"Check whether the page still holds, and write {new!r} as its hash."
-            yield claim.found(material, "changed since its hash was written", remedy)
+            yield claim.found("changed since its hash was written", remedy)
 
 
-def _moved(material: Material, claim: Claim, place: str, *, changed: bool = False) -> Found:
+def _moved(claim: Claim, place: str, *, changed: bool = False) -> Found:
     """Return that something moved; it is safe to follow it if the page does not speak of the old place."""
-    lines = (_now(material.base, claim.page) or b"").decode("utf-8", "replace").splitlines()
+    lines = (_now(claim.material.base, claim.page) or b"").decode("utf-8", "replace").splitlines()
     spoken = any(claim.path.strip("/") in line for line in lines[read_front_matter(lines).closing :])
     after = claim.text.replace(claim.path, place)
     fix = None if changed or spoken else Fix(what="value", kind=claim.key, before=claim.text, after=after)
     remedy = f"Name it {after!r}{'' if fix else ', and check whether the page still holds'}."
-    return claim.found(material, f"is now {after!r}{', and changed' if changed else ''}", remedy, fix=fix)
+    return claim.found(f"is now {after!r}{', and changed' if changed else ''}", remedy, fix=fix)
 
 
 def _by_history(run: AuditRun, material: Material, root: Path, claims: Sequence[Claim]) -> Iterator[Found]:
@@ -273,7 +275,7 @@ def _by_history(run: AuditRun, material: Material, root: Path, claims: Sequence[
         for claim, name in options:
             if name in then:
                 since = f"since the page was {known[claim.page][1]}"
-                yield from _compared(material, sources, committed, claim, (name.partition(":")[2], then[name], since))
+                yield from _compared(sources, committed, claim, (name.partition(":")[2], then[name], since))
                 break
 
 
@@ -303,11 +305,7 @@ def _baselines(material: Material, root: Path, pages: Collection[str]) -> dict[s
 
 
 def _compared(
-    material: Material,
-    sources: Sources,
-    committed: Callable[[], Mapping[str, str]],
-    claim: Claim,
-    then: tuple[str, bytes, str],
+    sources: Sources, committed: Callable[[], Mapping[str, str]], claim: Claim, then: tuple[str, bytes, str]
 ) -> Iterator[Found]:
     """Compare a file with what it was; `committed` returns the committed ones, by the hash of their content."""
     place, old, since = then
@@ -321,17 +319,17 @@ def _compared(
         for new in filter(None, (files.get(hashed(old, files)), near.partition("::")[0])):
             moved = _now(_files(sources.root), new)
             if moved is not None and (found := meaning(new, moved, claim.symbols)) is not None:
-                yield _moved(material, claim, new, changed=found != was or claim.key == "sources")
+                yield _moved(claim, new, changed=found != was or claim.key == "sources")
                 return
         if fault and fault.state == "missing":
-            yield claim.found(material, f"vanished {since}", _GONE, severity="error")
+            yield claim.found(f"vanished {since}", _GONE, severity="error")
         return
     found = meaning(place, data, claim.symbols)
     if found is None or (claim.key == "refs" and fault and fault.state in ("undefined", "named")):
         remedy = f"Is it {near!r} now? {_GONE}" if near else _GONE
-        yield claim.found(material, "its file no longer defines", remedy, severity="error")
+        yield claim.found("its file no longer defines", remedy, severity="error")
     elif found != was:
-        yield claim.found(material, f"changed {since}", _CHECK)
+        yield claim.found(f"changed {since}", _CHECK)
 
 
 def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
@@ -343,7 +341,7 @@ def _replaced(material: Material, claims: Sequence[Claim]) -> Iterator[Found]:
     for claim in claims:
         row = rows.get(paths.get(id(claim), ""))
         if row and (why := reasons.get(row.id, "")).casefold().startswith(ENDED):
-            yield claim.found(material, f"is {why}", "Name what took its place, and check the page.")
+            yield claim.found(f"is {why}", "Name what took its place, and check the page.")
 
 
 @check("contradicted", severity="warning")
