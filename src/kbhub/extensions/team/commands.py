@@ -38,6 +38,8 @@ LOOK_SECONDS = 30.0
 """How often `--watch` looks for changes of which no event came, as on network file systems."""
 
 Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
+NamedRole = Annotated[str | None, Parameter(metavar="ROLE")]
+NamedBase = Annotated[str | None, Parameter(metavar="NAME")]
 
 
 class Published(Model):
@@ -59,7 +61,7 @@ class Members(Model):
 
 @command()
 def publish(
-    base: Annotated[str | None, Parameter(metavar="BASE")] = None,
+    base: str | None = None,
     /,
     *,
     to: Annotated[str, Parameter(name="--to", metavar="URL")],
@@ -140,12 +142,7 @@ def publish(
 
 @command()
 def pull(
-    url: Annotated[str, Parameter(metavar="URL")],
-    base: Annotated[str, Parameter(metavar="BASE")],
-    folder: Annotated[Path, Parameter(metavar="DIR")],
-    /,
-    *,
-    timeout: Seconds = DEADLINE_SECONDS,
+    url: str, base: str, folder: Annotated[Path, Parameter(metavar="DIR")], /, *, timeout: Seconds = DEADLINE_SECONDS
 ) -> Reply:
     """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 
@@ -176,12 +173,7 @@ def pull(
 
 @command()
 def team_init(
-    url: Annotated[str | None, Parameter(metavar="URL")] = None,
-    /,
-    *,
-    sql: bool = False,
-    admin: Annotated[str | None, Parameter(metavar="ROLE")] = None,
-    timeout: Seconds = DEADLINE_SECONDS,
+    url: str | None = None, /, *, sql: bool = False, admin: NamedRole = None, timeout: Seconds = DEADLINE_SECONDS
 ) -> Reply:
     """Create kbhub's schema in a database.
 
@@ -220,13 +212,7 @@ def team_init(
 
 @command()
 def team_grant(
-    url: Annotated[str, Parameter(metavar="URL")],
-    role: Annotated[str, Parameter(metavar="ROLE")],
-    rights: Annotated[Rights, Parameter(metavar="RIGHTS")],
-    /,
-    *,
-    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    timeout: Seconds = DEADLINE_SECONDS,
+    url: str, role: str, rights: Rights, /, *, base: NamedBase = None, timeout: Seconds = DEADLINE_SECONDS
 ) -> Reply:
     """Allow a role of the database to read, write or administer a base.
 
@@ -249,14 +235,7 @@ def team_grant(
 
 
 @command()
-def team_revoke(
-    url: Annotated[str, Parameter(metavar="URL")],
-    role: Annotated[str, Parameter(metavar="ROLE")],
-    /,
-    *,
-    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    timeout: Seconds = DEADLINE_SECONDS,
-) -> Reply:
+def team_revoke(url: str, role: str, /, *, base: NamedBase = None, timeout: Seconds = DEADLINE_SECONDS) -> Reply:
     """Revoke a role's rights on a base, from its next query on.
 
     Example: kbhub team revoke postgresql://kb.example/team everybody --base handbook
@@ -277,13 +256,7 @@ def team_revoke(
 
 
 @command(lambda found: "\n".join(table([("role", "rights"), *((one.role, one.rights) for one in found.members)])))
-def team_list(
-    url: Annotated[str, Parameter(metavar="URL")],
-    /,
-    *,
-    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    timeout: Seconds = DEADLINE_SECONDS,
-) -> Members:
+def team_list(url: str, /, *, base: NamedBase = None, timeout: Seconds = DEADLINE_SECONDS) -> Members:
     """List the rights of all roles on a base. Only its admins can.
 
     Example: kbhub team list postgresql://kb.example/team --base handbook
