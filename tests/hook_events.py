@@ -15,14 +15,10 @@ NAMES = {
     "codex": _CLAUDE_NAMES,
     "copilot-cli": {**_CLAUDE_NAMES, "tool": "PostToolUse", "stop": "Stop"},
     "gemini-cli": {
-        **_CLAUDE_NAMES,
-        "subagent-start": "",
-        "prompt": "BeforeAgent",
-        "tool": "AfterTool",
-        "compact": "PreCompress",
+        **_CLAUDE_NAMES, "subagent-start": "", "prompt": "BeforeAgent", "tool": "AfterTool", "compact": "PreCompress",
     },
     "opencode": _CLAUDE_NAMES,
-}
+}  # fmt: skip
 """The clients' names of our events."""
 
 EDITS = {

@@ -52,11 +52,8 @@ class TestSections:
     def test_each_section_of_some_size_is_a_chunk_with_its_path(self):
         text = f"# Top\n{words(50)}## One\n{words(50)}### Deep\n{words(50)}## Two\n{words(50)}"
         assert spans(text) == [
-            (1, 6, ("Top",)),
-            (7, 12, ("Top", "One")),
-            (13, 18, ("Top", "One", "Deep")),
-            (19, 24, ("Top", "Two")),
-        ]
+            (1, 6, ("Top",)), (7, 12, ("Top", "One")), (13, 18, ("Top", "One", "Deep")), (19, 24, ("Top", "Two")),
+        ]  # fmt: skip
 
     def test_setext_sections_are_sections(self):
         text = f"One\n===\n{words(50)}\nTwo\n===\n{words(50)}"

@@ -175,12 +175,9 @@ def test_links_that_only_kbhub_follows_are_told(audited):
     assert "'guides/Setup.md' works here, but it resolves only by name or from" in report.findings[-1].message
     found = {one.line: (one.severity, one.fix and one.fix.after) for one in report.findings if one.ref == "a.md"}
     assert found == {
-        1: ("warning", "guides/Setup.md"),
-        2: ("info", "guides/Setup.md"),
-        3: ("warning", "./guides/Setup.md"),
-        4: ("info", None),
-        5: ("info", None),
-    }
+        1: ("warning", "guides/Setup.md"), 2: ("info", "guides/Setup.md"), 3: ("warning", "./guides/Setup.md"),
+        4: ("info", None), 5: ("info", None),
+    }  # fmt: skip
 
 
 def test_a_suffix_is_not_missed_where_most_links_have_none(audited):

@@ -75,10 +75,8 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
 
     assert ("rollback.md",) == saved.related
     assert "@" not in text
-    assert (
-        "Only documents of project are added as related, not those of your other bases (notes, memory, user)."
-        in saved.notes
-    )
+    left = "Only documents of project are added as related, not those of your other bases (notes, memory, user)."
+    assert left in saved.notes
 
 
 @pytest.mark.parametrize(

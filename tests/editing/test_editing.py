@@ -8,6 +8,7 @@ import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -149,11 +150,8 @@ def test_another_base_is_written_where_the_user_says_so(hub, shop):
 
 def test_read_only_takes_writing_away(shop):
     hub = shop.hub(env={**shop.env, "KBHUB_READ_ONLY": "true"})
-    for act in (
-        lambda: write_document(hub, "x", text="# X"),
-        lambda: write_document(hub, "rollback.md", text="x", mode="append"),
-        lambda: delete_document(hub, "rollback.md"),
-    ):
+    append = partial(write_document, hub, "rollback.md", text="x", mode="append")
+    for act in (partial(write_document, hub, "x", text="# X"), append, partial(delete_document, hub, "rollback.md")):
         with pytest.raises(WriteRefused, match="KBHUB_READ_ONLY"):
             act()
 
@@ -279,12 +277,8 @@ def test_a_folder_that_turns_into_a_link_is_not_followed(hub, shop):
     stop = threading.Event()
 
     def swap():
-        steps = (
-            lambda: inside.rename(aside),
-            lambda: inside.symlink_to(outside),
-            inside.unlink,
-            lambda: aside.rename(inside),
-        )
+        link = partial(inside.symlink_to, outside)
+        steps = (partial(inside.rename, aside), link, inside.unlink, partial(aside.rename, inside))
         while not stop.is_set():
             for step in steps:
                 with suppress(OSError):  # a writer has made the folder anew in between

@@ -401,10 +401,8 @@ def test_bases_share_what_is_compared(apart):
 def test_a_small_base_gives_nothing_that_may_not_be_found():
     """It has fewer chunks to compare than each base is granted, and others besides."""
     stored = vectors(20_040)
-    large, small = (
-        sign(None, np.arange(20_000), reader(stored[:20_000])),
-        sign(None, np.arange(40), reader(stored[-40:])),
-    )
+    large = sign(None, np.arange(20_000), reader(stored[:20_000]))
+    small = sign(None, np.arange(40), reader(stored[-40:]))
     allowed = np.arange(40) % 2 == 0
     _, near = likely([(large, everywhere(large)), (small, allowed)], stored[0], 100)
 

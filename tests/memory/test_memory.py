@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 
 import pytest
 
@@ -254,10 +255,8 @@ def test_editing_and_deleting_by_hand_is_as_good_as_a_call(environment, hub):
 
     listed = {memory.id: memory for memory in memories(hub).memories}
 
-    assert {name: memory.text for name, memory in listed.items()} == {
-        "mine": "Releases need a badge.",
-        "new": "No front matter at all.",
-    }
+    said = {name: memory.text for name, memory in listed.items()}
+    assert said == {"mine": "Releases need a badge.", "new": "No front matter at all."}
     assert listed["mine"].tags == ("hand",)
     assert remember(hub, id="new", tags=["x"]).memory.tags == ("x",)
     assert len(forget(hub, ["sub/new.md", "memory@mine.md"]).memories) == 2
@@ -312,12 +311,8 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong)
 
 def test_nothing_is_written_where_the_user_wants_none(environment, hub):
     new = (lambda: remember(hub, VPN), lambda: import_(hub, VPN), lambda: exchange(hub))
-    old = (
-        lambda: forget(hub, ["x"]),
-        lambda: move(hub, "x"),
-        lambda: refile(hub, "x", "user"),
-        lambda: restore(hub, "x"),
-    )
+    old = [partial(act, hub, "x") for act in (move, restore)]
+    old += [partial(forget, hub, ["x"]), partial(refile, hub, "x", "user")]
     for settings, calls in (({"readOnly": True}, (*new, *old)), ({"memory": {"enabled": False}}, new)):
         environment.configure(**settings)
         hub.rediscover()

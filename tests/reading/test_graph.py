@@ -307,13 +307,9 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
 def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
     """As Hugo, VitePress, Starlight and Jekyll have it; a path that leads out of it is none."""
     paths = [
-        "README.md",
-        "content/en/_index.md",
-        "content/en/flux/_index.md",
-        "content/en/flux/cmd/get.md",
-        "content/de/flux/cmd/get.md",
-        "x.md",
-    ]
+        "README.md", "content/en/_index.md", "content/en/flux/_index.md", "content/en/flux/cmd/get.md",
+        "content/de/flux/cmd/get.md", "x.md",
+    ]  # fmt: skip
     paths += ["content/en/blog/2021-06-08-bug/index.md", "_posts/2021-06-09-fix.md", "_posts/2022-06-09-fix.md", "p.md"]
     slugs = [(paths[6], "bug-scrub"), ("p.md", "/about/us/"), (paths[8], 7)]
     table = PathTable(paths, [("x.md", "/old/x/"), ("x.md", "/en/flux/cmd/get")], slugs)

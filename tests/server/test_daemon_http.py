@@ -331,11 +331,8 @@ def test_who_says_nothing_keeps_nobody_out(served):
     """Neither over HTTP nor on the wire of the windows, which the same process serves."""
     environment, _, url, begin, _ = served
     beginnings = [
-        b"",
-        b"G",
-        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n",
-        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ]
+        b"", b"G", b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ]  # fmt: skip
     with ExitStack() as stack:
         for number in range(HALF_OPEN):
             with suppress(ConnectionError):

@@ -47,10 +47,7 @@ def test_a_client_that_probes_and_then_shakes_hands_is_served(start):
     assert window.ask(PROBE)["result"]["capabilities"]["tools"] == {"listChanged": True}
     told = window.handshake()["result"]
     assert told["protocolVersion"] == "2025-11-25"
-    assert (told["capabilities"]["tools"], told["capabilities"]["resources"]["listChanged"]) == (
-        {"listChanged": True},
-        True,
-    )
+    assert [told["capabilities"][name]["listChanged"] for name in ("tools", "resources")] == [True, True]
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
     until(lambda: "watched live" in text_of(window.ask(call("status"))))
     window.send({**call("search", query="canary"), "id": 77})

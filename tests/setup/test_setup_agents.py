@@ -151,13 +151,10 @@ def test_the_skill_is_a_skill(name):
 
 SKILL_FILE = ".claude/skills/kbhub/SKILL.md"
 SUBAGENTS = {
-    "claude-code": ".claude/agents/kbhub-researcher.md",
-    "codex": ".codex/agents/kbhub-researcher.toml",
-    "copilot-cli": ".copilot/agents/kbhub-researcher.agent.md",
-    "cursor": ".cursor/agents/kbhub-researcher.md",
-    "gemini-cli": ".gemini/agents/kbhub-researcher.md",
-    "opencode": ".config/opencode/agents/kbhub-researcher.md",
-}
+    "claude-code": ".claude/agents/kbhub-researcher.md", "codex": ".codex/agents/kbhub-researcher.toml",
+    "copilot-cli": ".copilot/agents/kbhub-researcher.agent.md", "cursor": ".cursor/agents/kbhub-researcher.md",
+    "gemini-cli": ".gemini/agents/kbhub-researcher.md", "opencode": ".config/opencode/agents/kbhub-researcher.md",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("client", SUBAGENTS)
@@ -281,10 +278,8 @@ def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch
     ):  # fmt: skip
         monkeypatch.setattr("sys.stdin", io.StringIO("") if typed is None else Terminal(typed))
         assert main(["init", *arguments]) == 0
-        assert (lines.exists(), "subagents search here first" in account.capture.readouterr().err) == (
-            there,
-            typed is not None and not arguments,
-        )
+        asked = "subagents search here first" in account.capture.readouterr().err
+        assert (lines.exists(), asked) == (there, typed is not None and not arguments)
         if there:
             assert lines.read_text("utf-8") == f"{LINES}\n"
             account.run("--agents-md", "--remove", "--yes")

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -249,12 +250,8 @@ def test_the_error_says_what_is_to_be_mended(store, grant, told):
 def test_a_malformed_store_is_a_loud_error_and_is_not_written_over(store, pointer, notes, data):
     store.path.parent.mkdir()
     store.path.write_bytes(data)
-    for call in (
-        store.entries,
-        lambda: store.grant(pointer, notes),
-        lambda: store.add(pointer, notes),
-        lambda: store.revoke(pointer),
-    ):
+    pairs = [partial(call, pointer, notes) for call in (store.grant, store.add)]
+    for call in (store.entries, *pairs, partial(store.revoke, pointer)):
         with pytest.raises(ConfigError, match=r"trust\.json: the trust store cannot be used"):
             call()
     assert store.path.read_bytes() == data

@@ -224,14 +224,9 @@ def test_what_cannot_or_must_not_be_stored_is_refused(bundle, ingest, kbhub):
     assert "line 2 looks like it contains a credential (GitHub token, ghp_…)" in said[0]
     assert TOKEN not in "".join(said)
     parts = (
-        "neither text",
-        "no text",
-        "6291456 bytes, but the limit is",
-        "a link",
-        "cannot be read",
-        "leads out",
+        "neither text", "no text", "6291456 bytes, but the limit is", "a link", "cannot be read", "leads out",
         "no page",
-    )
+    )  # fmt: skip
     for part, text in zip(parts, said[1:], strict=True):
         assert part in text
     assert files(bundle) == before

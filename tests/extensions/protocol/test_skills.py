@@ -56,11 +56,8 @@ async def test_a_skill_is_listed_with_all_its_files_and_read_as_it_is(own, mode)
 
     assert mode == "legacy" or declared["io.modelcontextprotocol/skills"] == {"directoryRead": True}
     assert entry["uri"] == "skill://notes/skills/deploy/SKILL.md"
-    assert entry["frontmatter"] == {
-        "name": "deploy",
-        "description": "How we deploy here.",
-        "metadata": {"version": "2"},
-    }
+    described = {"name": "deploy", "description": "How we deploy here."}
+    assert entry["frontmatter"] == {**described, "metadata": {"version": "2"}}
     folder = own.home / "notes/skills/deploy"
     files = {file["uri"].removeprefix("skill://notes/skills/deploy/"): file for file in entry["resources"]}
     assert list(files) == ["SKILL.md", "references/steps.md", "scripts/run%20it.sh"]

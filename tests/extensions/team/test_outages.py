@@ -185,11 +185,8 @@ def test_tls_is_verified_off_this_machine():
     assert "sslmode=require" in connection_info("postgresql://kb.example/team?sslmode=require", {})
     assert "sslrootcert=/ca.pem" in connection_info("postgresql://kb.example/team?sslrootcert=/ca.pem", {})
     for url in (
-        "postgresql:///team",
-        "postgresql://localhost/team",
-        "postgresql://[::1]/team",
-        "postgresql:///t?host=/tmp",
-    ):
+        "postgresql:///team", "postgresql://localhost/team", "postgresql://[::1]/team", "postgresql:///t?host=/tmp",
+    ):  # fmt: skip
         assert "sslmode" not in connection_info(url, {})
     assert "sslmode" not in connection_info("postgresql://kb.example/team", {"PGSSLMODE": "require"})
     assert "verify-full" in connection_info("postgresql:///team", {"PGHOST": "kb.example"})
