@@ -97,8 +97,8 @@ def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     index = make_index(tmp_path / "a.db", sentences(300))
     connection = open_writer(index.path)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)
-    with pytest.raises(apsw.TooBigError) as refused, pack.Packing(connection) as new, connection:
-        new.write()
+    with pytest.raises(apsw.TooBigError) as refused, pack.packing(connection) as write, connection:
+        write()
     connection.close()
 
     assert "several bases" in remedy(refused.value)

@@ -22,8 +22,8 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
-    "Returns the positions of chunks."
+Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
+"""Returns the positions of chunks."""
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -315,7 +315,3 @@ class NaiveIndex:
             (expression, limit),
         )
         return [(int(number), float(score)) for number, score in rows]
-
-    def close(self) -> None:
-        """Release the memory."""
-        self._connection.close()

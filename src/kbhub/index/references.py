@@ -103,15 +103,11 @@ class ParsedRef:
     target: str
     """Path or its end, `id@path`, title, alias, pattern or `#docid`."""
     start: int | None = None
-    """First line, from 1; see `names_lines`."""
+    """First line, from 1; in a ref, it may be 0, and `count` 0 or less."""
     count: int | None = None
     heading: str | None = None
     offset: int = 0
     """Characters of the first line to skip."""
-
-    def names_lines(self) -> bool:
-        """Whether the line numbers are possible; a ref may contain 0, or end before it begins."""
-        return (self.start is None or self.start > 0) and (self.count is None or self.count > 0)
 
 
 def parse_reference(text: str) -> list[ParsedRef]:
@@ -362,22 +358,33 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
                 break
     decided = {number for number, status in reasons.items() if status.startswith(_ACCEPTED)}
     reasons = {number: status for number, status in reasons.items() if number not in decided}
-    rejected, levels = set[int](), dict[int, int]()
+    rejected, levels, today = set[int](), dict[int, int](), datetime.fromtimestamp(now, UTC).date().isoformat()
     for number, key, value in index.rows(
         "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
         f"AND @each key IN ({_KEYS}) ORDER BY key DESC",
         numbers([document.id for document in documents]),
     ):
+        why = ""
         if key in _TRUSTED_BY:
             human, verified = str(value).startswith("human:"), key.startswith("verified")
             if verified or not human:
                 levels[number] = max(levels.get(number, 0), verified + (verified and human))
-        elif why := _why(key, value, now):
-            reasons[number] = why
+        elif key in SUPERSEDED_KEYS:
+            why = f"superseded by {value}" if str(value).strip() else ""
+        elif key == MISLEADING:
+            why = "said to be misleading" if re.fullmatch("0*[1-9][0-9]*|true", str(value), re.IGNORECASE) else ""
         elif key == "status":
-            status = str(value).strip().casefold()
-            decided |= {number} if status == _ACCEPTED else set()
-            rejected |= {number} if status == REJECTED else set()
+            status = " ".join(str(value).split())
+            why = status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else ""
+            decided |= {number} if status.casefold() == _ACCEPTED else set()
+            rejected |= {number} if status.casefold() == REJECTED else set()
+        elif isinstance(value, str) and value[:4].isdigit():
+            if key == STALE_AFTER:
+                why = f"stale since {value[:10]}" if value[:10] <= today else ""
+            else:
+                why = f"{key} {value}" if value[:10] < today else ""
+        if why:
+            reasons[number] = why
 
     def supersedes() -> dict[str, str]:
         named = "(SELECT document_id, value FROM property WHERE key IN @texts) AS property"
@@ -401,22 +408,6 @@ def age_days(document: DocumentRow, now: float) -> int:
     date = document.committed if document.dated is None else document.dated
     moment = abs(document.mtime_ns) / 1e9 if date is None else date
     return max(0, int((now - moment) // DAY_SECONDS))
-
-
-def _why(key: str, value: object, now: float) -> str | None:
-    if key in SUPERSEDED_KEYS:
-        return f"superseded by {value}" if str(value).strip() else None
-    if key == MISLEADING:
-        return "said to be misleading" if re.fullmatch("0*[1-9][0-9]*|true", str(value), re.IGNORECASE) else None
-    if key == "status":
-        status = " ".join(str(value).split())
-        return status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else None
-    today = datetime.fromtimestamp(now, UTC).date().isoformat()
-    if not isinstance(value, str) or not value[:4].isdigit():
-        return None
-    if key == STALE_AFTER:
-        return f"stale since {value[:10]}" if value[:10] <= today else None
-    return f"{key} {value}" if value[:10] < today else None
 
 
 VERSION = re.compile(

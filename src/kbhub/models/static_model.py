@@ -242,16 +242,8 @@ LEXICON = frozenset((WORDS, ROWS, LEVELS, STEPS))
 MOST_HEADER_BYTES = 1_000_000
 """Largest header of a safetensors file; with five tensors it takes 500."""
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "I8": np.dtype("<i1"),
-    "U8": np.dtype("<u1"),
-    "F16": np.dtype("<f2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-    "I32": np.dtype("<i4"),
-    "I64": np.dtype("<i8"),
-    "U64": np.dtype("<u8"),
-}
+_TYPES = {"I8": "<i1", "U8": "<u1", "F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _TYPES.items()}
 """Name in safetensors → type, for those that these tensors have; all are little-endian."""
 
 OWN = Path(__file__).parent

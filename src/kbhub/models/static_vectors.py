@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
@@ -107,19 +108,13 @@ class WordTokens:
         return new | {word: [*tokens, *new[rest]] for word, (tokens, rest) in found.items()}
 
 
-class _Numbers(dict[str, int]):
-    """Word → its number; a word that is looked up for the first time gets the next one."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        return number
-
-
 class _Cache:
     """The tokens of words. Words are numbered, so that numpy can put together the tokens of texts."""
 
     def __init__(self) -> None:
-        self._numbers = _Numbers()
+        self._numbers = defaultdict[str, int]()
+        """Word → its number; a word that is looked up for the first time gets the next one."""
+        self._numbers.default_factory = self._numbers.__len__
         self._tokens = np.zeros(0, np.int64)
         """Those of the first word, then those of the second one, and so on."""
         self._ends = np.zeros(1, np.int64)

@@ -137,7 +137,8 @@ def _expanded(resolver: Resolver, ref: str) -> list[_Wanted]:
 
 
 def _found(resolver: Resolver, ref: str, reference: ParsedRef, place: ResolvedDocument) -> _Wanted:
-    if not reference.names_lines():
+    # A ref may contain 0, or end before it begins.
+    if (reference.start is not None and reference.start < 1) or (reference.count is not None and reference.count < 1):
         return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
     # Drop the name used, so that two names of one document are equal.
     return _Wanted(resolver.ref(place), replace(reference, target=""), place)

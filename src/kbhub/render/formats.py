@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -133,10 +133,4 @@ def _text(value: Cell, separator: str) -> str:
     return str(value)
 
 
-_WRITERS: dict[Format, Callable[[Listing], str]] = {
-    "json": _json,
-    "csv": _csv,
-    "md": _markdown,
-    "xml": _xml,
-    "files": _files,
-}
+_WRITERS = {"json": _json, "csv": _csv, "md": _markdown, "xml": _xml, "files": _files}

@@ -34,6 +34,10 @@ DATE = "date"
 DATE_AMOUNT = 0.5
 """The most it adds: docs/explanation/memory-retrieval.md."""
 
+NEAR_DAYS = 14
+"""Days before and after the asked time over which nearness falls evenly from 1 to 0: plans are told before, and reports
+after."""
+
 _NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 COUNTS = dict(zip(_NUMBERS, range(1, 13), strict=True)) | {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "few": 3}
 
@@ -78,12 +82,14 @@ def written_day(text: str) -> float | None:
     """Return the first full date in a text, such as `May 8th, 2023`: its start in UTC, in seconds since the epoch."""
     match = _FULL_DATE.search(text)
     with suppress(ValueError):  # 31 June
-        return datetime(*_full(match), tzinfo=UTC).timestamp() if match else None
+        return _full_date(match).timestamp() if match else None
     return None
 
 
 def month_of(name: str) -> int:
-    """Return the number of a month by its name or its first three letters, 1 to 12."""
+    """Return the number of a month, 1 to 12, by its name, its first three letters or its digits."""
+    if name.isdigit():
+        return int(name)
     return 1 + next(number for number, month in enumerate(MONTHS) if month.startswith(name.lower()[:3]))
 
 
@@ -105,11 +111,9 @@ def asked_time(text: str, now: float) -> AskedTime | None:
     return None
 
 
-def _full(match: re.Match[str]) -> tuple[int, int, int]:
-    """Return year, month and day of a full date."""
+def _full_date(match: re.Match[str]) -> datetime:
     parts = {name[0]: value for name, value in match.groupdict().items() if value}
-    month = int(parts["m"]) if parts["m"].isdigit() else month_of(parts["m"])
-    return int(parts["y"]), month, int(re.sub(r"\D", "", parts["d"]))
+    return datetime(int(parts["y"]), month_of(parts["m"]), int(re.sub(r"\D", "", parts["d"])), tzinfo=UTC)
 
 
 Period = tuple[datetime, datetime]
@@ -121,6 +125,10 @@ def _one_day(start: datetime) -> Period:
 
 def _whole_month(year: int, month: int) -> Period:
     return datetime(year, month, 1, tzinfo=UTC), datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+
+
+def _month_of_year(match: re.Match[str], _: datetime) -> Period:
+    return _whole_month(int(match["year"]), month_of(match["month"]))
 
 
 def _latest_month(match: re.Match[str], today: datetime) -> Period:
@@ -186,21 +194,9 @@ _COUNTED = (_ago, _past, _calendar, _relative_day, _weekday)
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = tuple(
     (re.compile(f"{_BEFORE}(?:{pattern}){_AFTER}", flags), read)
     for pattern, flags, read in (
-        (
-            rf"(?:on )?(?:{'|'.join(_WRITTEN)})",
-            re.IGNORECASE,
-            lambda match, _: _one_day(datetime(*_full(match), tzinfo=UTC)),
-        ),
-        (
-            rf"(?:in )?(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})",
-            re.IGNORECASE,
-            lambda match, _: _whole_month(int(match["year"]), month_of(match["month"])),
-        ),
-        (
-            rf"(?:in )?(?P<year>{_YEAR})-(?P<month>0[1-9]|1[0-2])",
-            0,
-            lambda match, _: _whole_month(int(match["year"]), int(match["month"])),
-        ),
+        (rf"(?:on )?(?:{'|'.join(_WRITTEN)})", re.IGNORECASE, lambda match, _: _one_day(_full_date(match))),
+        (rf"(?:in )?(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})", re.IGNORECASE, _month_of_year),
+        (rf"(?:in )?(?P<year>{_YEAR})-(?P<month>0[1-9]|1[0-2])", 0, _month_of_year),
         (rf"on (?:the )?(?P<day>{_DAY})(?: of)? (?P<month>{_MONTH})", re.IGNORECASE, _latest_day),
         (rf"on (?P<month>{_MONTH})\.? (?P<day>{_DAY})", re.IGNORECASE, _latest_day),
         (rf"{_AMOUNT} ago", re.IGNORECASE, _ago),
@@ -220,7 +216,8 @@ def _add_date(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift documents from the time that a query asks for."""
     for hit, chunk, document in bases.texts(hits):
         if plan.asked and (when := own_time(chunk, document)) is not None:
-            near = plan.asked.nearness(when)
+            apart = max(plan.asked.start - when, when - plan.asked.end, 0.0)
+            near = max(0.0, 1 - apart / (NEAR_DAYS * DAY_SECONDS))
             hit.add([SignalPart(f'{DATE} "{plan.asked.span}"', near, DATE_AMOUNT * near)])
 
 

@@ -16,7 +16,7 @@ from kbhub.index.references import Declarations, declared
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, deleted_words
 from kbhub.types import Base, Query, Skipped
-from kbhub.values import DAY_SECONDS, struct
+from kbhub.values import struct
 from kbhub.workspace.discovery import is_memory
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ RANKED = 100
 
 EXAMINED = 20
 """Chunks whose text is examined. nDCG@10 over four collections: .601 with 10, .602 with 20, .603 with 30 and more."""
-
-NEAR_DAYS = 14
-"""Days before and after the asked time at which a document is no longer near it: plans are told before, and reports
-after."""
 
 
 @struct
@@ -47,11 +43,6 @@ class AskedTime:
     """Exclusive."""
     counted: bool = False
     """Whether it is counted from now (`last week`), so that its words are not those of the documents."""
-
-    def nearness(self, when: float) -> float:
-        """Return 1 for a time (seconds since the epoch) within, falling evenly to 0 at `NEAR_DAYS` before or after."""
-        apart = max(self.start - when, when - self.end, 0.0)
-        return max(0.0, 1 - apart / (NEAR_DAYS * DAY_SECONDS))
 
 
 @struct

@@ -12,7 +12,7 @@ import numpy as np
 
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
-from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Ranking, best_first, keys_of, scores, spread, union
+from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Places, Ranking, best_first, keys_of, scores, spread, union
 from kbhub.index.query.parser import RUN, Term
 from kbhub.index.query.spelling import PUNCTUATION
 from kbhub.index.side_files import TransformerVectors
@@ -24,8 +24,6 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from kbhub.index.matches import Places
 
 SIGNALS = ("keyword", "semantic")
 """Signals with a ranking of their own."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
@@ -229,29 +229,30 @@ def is_loose(connection: apsw.Connection) -> bool:
     return bool(new + gone > LOOSE_SHARE * chunks or (embedder and embedder.encode() != signed))
 
 
-class Packing:
-    """One packing of an index by its only writer, outside of a transaction; a context manager.
+@contextmanager
+def packing(connection: apsw.Connection) -> Iterator[Callable[[], None]]:
+    """Pack an index, as its only writer and outside of a transaction; yield what writes the result, within one.
 
     Nothing else happens at the end of a first index, and SQLite leaves the interpreter to other threads. So a second
     thread with its own connection reads vectors from the start, and then finds half of the postings.
     """
+    reader, thread = schema.open_again(connection), ThreadPoolExecutor(1)
+    rows, others = partial(_rows, connection), partial(_rows, reader)
+    state = thread.submit(_state, others)
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._reader, self._thread = schema.open_again(connection), ThreadPoolExecutor(1)
-        self._state = self._thread.submit(_state, partial(_rows, self._reader))
+    def postings(known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield those of common terms; the second thread finds those of every other one."""
+        columns = _arrays()
+        most = min(known.chunks / columns.COMMON, columns.MOST_ASKED)
+        terms = [term for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", most)]
+        for start in range(0, len(terms), TERMS):
+            some = terms[start : start + TERMS]
+            second = thread.submit(columns.postings_of, some[1::2], known, others)
+            yield from columns.postings_of(some[::2], known, rows)
+            yield from second.result()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.shutdown()
-        self._reader.close(force=True)
-
-    def write(self) -> None:
-        """Write the packed data, within a transaction."""
-        columns, connection = _arrays(), self._connection
-        embedder, known, made = self._state.result()
+    def write() -> None:
+        embedder, known, made = state.result()
         for table in ("packed", "posting", "gone"):
             connection.execute(f"DELETE FROM {table}")
         connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
@@ -259,21 +260,15 @@ class Packing:
         if known.chunks < PACKED_FROM:
             return
         connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
-        connection.executemany("INSERT INTO packed VALUES (?, ?)", columns.packed(known, made, embedder))
-        connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", self._postings(known))
-        checksum = schema.packed_sum(partial(_rows, connection))
-        connection.execute("INSERT INTO meta VALUES (?, ?)", (schema.PACKED_SUM, checksum))
+        connection.executemany("INSERT INTO packed VALUES (?, ?)", _arrays().packed(known, made, embedder))
+        connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", postings(known))
+        connection.execute("INSERT INTO meta VALUES (?, ?)", (schema.PACKED_SUM, schema.packed_sum(rows)))
 
-    def _postings(self, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield the postings of common terms; the second thread finds those of every other one."""
-        columns, rows, others = _arrays(), partial(_rows, self._connection), partial(_rows, self._reader)
-        most = min(known.chunks / columns.COMMON, columns.MOST_ASKED)
-        terms = [term for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", most)]
-        for start in range(0, len(terms), TERMS):
-            some = terms[start : start + TERMS]
-            second = self._thread.submit(columns.postings_of, some[1::2], known, others)
-            yield from columns.postings_of(some[::2], known, rows)
-            yield from second.result()
+    try:
+        yield write
+    finally:
+        thread.shutdown()
+        reader.close(force=True)
 
 
 def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
@@ -465,10 +460,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
     def tidy(self, written: int) -> None:
         """Merge the full-text index and pack it if much of it is new (`written` chunks), and truncate the journal."""
-        with Packing(self._connection) if is_loose(self._connection) else nullcontext() as packing:
+        with packing(self._connection) if is_loose(self._connection) else nullcontext() as pack:
             if written > OPTIMISE_SHARE * self.counts()[1]:
                 self._connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
-            if packing:
+            if pack:
                 with self.transaction():
-                    packing.write()
+                    pack()
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
