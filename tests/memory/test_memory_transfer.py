@@ -391,7 +391,7 @@ def test_memories_that_are_alike_are_found(environment, hub):
     remember(hub, "Releases need the VPN.")
     hub.sync()
 
-    ((first, second, similarity),) = alike(hub, all_known(hub))
+    ((first, _, second, _, similarity),) = alike(hub, all_known(hub))
     assert {first.facts.id, second.facts.id} == {one.id, two.id}
     assert 0.65 <= similarity <= 1
     remember(hub, id=one.id, supersedes=[two.id])

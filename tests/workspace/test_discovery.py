@@ -64,7 +64,8 @@ class Place:
 
     def discover(self, cwd, **more):
         config = load_config(None, self.env, self.home)
-        return discover(self.workspace(cwd), config, self.trust_store, env=self.env, home=self.home, **more)
+        given = {"named": {}, "env": self.env, "home": self.home, **more}
+        return discover(self.workspace(cwd), config, self.trust_store, **given)
 
     def ids(self, cwd, **more) -> list[str]:
         return [base.id for base in self.discover(cwd, **more).bases]

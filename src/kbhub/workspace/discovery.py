@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
-from types import MappingProxyType
 from typing import Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -83,12 +82,12 @@ def workspace_at(directory: Path, source: str, home: Path) -> Workspace:
     return Workspace(directory=real, source=source, git_root=git_root(real, home.resolve()))
 
 
-def workspace_from_roots(uris: Sequence[str], *, home: Path | None = None) -> Workspace:
+def workspace_from_roots(uris: Sequence[str], *, home: Path) -> Workspace:
     """Return the workspace of the first of an MCP client's roots (URIs) that is a directory on this machine."""
     for uri in uris:
         path = path_of_uri(uri)
         if path is not None and is_directory(Path(path)):
-            return workspace_at(Path(path), FROM_ROOTS, home or Path.home())
+            return workspace_at(Path(path), FROM_ROOTS, home)
     return Workspace(directory=None, source="none")
 
 
@@ -160,7 +159,7 @@ def discover(
     config: LoadedConfig,
     trust: TrustStore,
     *,
-    named: Mapping[str, Path] = MappingProxyType({}),
+    named: Mapping[str, Path],
     env: Mapping[str, str],
     home: Path,
 ) -> Discovery:

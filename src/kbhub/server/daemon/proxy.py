@@ -350,8 +350,8 @@ def run(
     link: protocol.DaemonLink | None,
     reach: Callable[[], protocol.DaemonLink],
     notes: Path,
-    told: Sequence[Sequence[Any]] = (),
-    alive: Callable[[], bool] = lambda: True,
+    told: Sequence[Sequence[Any]],
+    alive: Callable[[], bool],
 ) -> NoReturn:
     """Relay standard input and output until the client closes them or a signal comes, then end the process."""
     proxy, source = Proxy(link, reach, sys.stdout.buffer, notes, told, alive), sys.stdin.fileno()
