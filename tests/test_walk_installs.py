@@ -282,7 +282,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     version = wheel.name.split("-")[1]
 
     assert {name.split("/")[0] for name in names} == {"kbhub", f"kbhub-{version}.dist-info"}
-    assert {"kbhub/py.typed", "kbhub/setup/skill/SKILL.md"} <= set(names)
+    schemas = {f"kbhub/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("schemas/**/*.json")}
+    assert {"kbhub/py.typed", "kbhub/setup/skill/SKILL.md", *schemas} <= set(names)
+    assert schemas
     assert any(name.startswith("kbhub/models/packaged/") for name in names)
     assert [name for name in names if name.endswith((".pyc", ".orig")) or "test" in name] == []
 

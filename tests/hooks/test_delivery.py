@@ -453,10 +453,8 @@ def test_an_answer_has_the_form_that_the_client_reads(client, name):
     more = {"tool": EDITS[client]("a.py", "x")} if name == "tool" else {}
     said = json.loads(answer(event(name, "/work", client=client, **more), "notes\nof “two” lines"))
 
-    assert said["hookSpecificOutput"] == {
-        "hookEventName": NAMES[client][name],
-        "additionalContext": "notes\nof “two” lines",
-    }
+    told = {"hookEventName": NAMES[client][name], "additionalContext": "notes\nof “two” lines"}
+    assert said["hookSpecificOutput"] == told
     # Codex refuses what its schema does not know; Copilot CLI reads the text beside it.
     assert said.keys() - {"hookSpecificOutput"} == ({"additionalContext"} if client == "copilot-cli" else set())
 
@@ -469,13 +467,8 @@ def test_an_event_without_its_name_has_one_and_vs_code_has_fields_of_its_own():
         "BeforeAgent"
     )
 
-    sent = {
-        "sessionId": "s",
-        "hookEventName": "PreToolUse",
-        "cwd": "/work",
-        "tool_input": {"files": [], "filePath": "a.py"},
-    }
-    found = event_of("tool", "copilot-cli", {**sent, "timestamp": "2026-02-09T10:30:00.000Z"})
+    sent = {"sessionId": "s", "hookEventName": "PreToolUse", "cwd": "/work", "timestamp": "2026-02-09T10:30:00.000Z"}
+    found = event_of("tool", "copilot-cli", {**sent, "tool_input": {"files": [], "filePath": "a.py"}})
 
     assert (found.session, found.called, found.cwd, found.paths) == ("s", "PreToolUse", "/work", ("a.py",))
 

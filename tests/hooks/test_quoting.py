@@ -130,12 +130,8 @@ PROMPT = "On which day are refunds booked in the ledger?"
 
 
 def every_event(project):
-    return [
-        event("session-start", project),
-        event("prompt", project, prompt=PROMPT),
-        edit(project, "src/pay.py", "def charge():"),
-        reading(project, "src/pay.py"),
-    ]
+    start, asked = event("session-start", project), event("prompt", project, prompt=PROMPT)
+    return [start, asked, edit(project, "src/pay.py", "def charge():"), reading(project, "src/pay.py")]
 
 
 def texts(hub, project):
@@ -236,14 +232,8 @@ def elsewhere(environment, tmp_path, clock):
 
 
 def test_an_agents_memory_of_another_project_is_never_delivered(shop, environment, elsewhere, clock):
-    remember(
-        elsewhere,
-        "On which day refunds are booked in the ledger: never, says the evil project.",
-        tags=["pitfall"],
-        scope="user",
-        client="some-agent",
-        about=["src/pay.py"],
-    )
+    lie = "On which day refunds are booked in the ledger: never, says the evil project."
+    remember(elsewhere, lie, tags=["pitfall"], scope="user", client="some-agent", about=["src/pay.py"])
     shop.sync()
 
     assert not any("evil project" in text for text in texts(shop, environment.project))

@@ -26,12 +26,9 @@ def test_scores_are_those_of_sqlite(index, monkeypatch):
     with index.snapshot():
         ranking = keyword_ranking([index], terms).ranking
         found = dict(zip((chunk for _, chunk in keys_of(ranking.chunks)), ranking.values.tolist(), strict=True))
-        expected = dict(
-            index._local.seen.connection.execute(
-                "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?",
-                (" OR ".join(term.match for term in terms),),
-            )
-        )
+        ranked = "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?"
+        words = " OR ".join(term.match for term in terms)
+        expected = dict(index._local.seen.connection.execute(ranked, (words,)))
 
     assert found
     assert all(abs(expected[chunk] - score) < 1e-9 for chunk, score in found.items())

@@ -84,12 +84,8 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
         rest = await client.list_resources(cursor=page.next_cursor, cache_mode="bypass")
         first = page.resources[0]
 
-    assert uris == [
-        "kbhub://project/deploy.md",
-        "kbhub://project/notes/one.md",
-        "kbhub://project/notes/two.md",
-        "kbhub://own/deep/three.md",
-    ]
+    paths = ("project/deploy.md", "project/notes/one.md", "project/notes/two.md", "own/deep/three.md")
+    assert uris == [f"kbhub://{path}" for path in paths]
     assert pages == 2
     assert [one.uri for one in rest.resources] == uris[2:]
     assert (first.name, first.title, first.mime_type, first.size) == ("deploy.md", "Deploying", "text/markdown", 30)

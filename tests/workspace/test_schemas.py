@@ -8,7 +8,6 @@ import math
 import pickle
 import re
 import tomllib
-import zipfile
 from pathlib import Path
 
 import jsonschema
@@ -30,7 +29,6 @@ from kbhub.workspace.config import checked
 from kbhub.workspace.settings import GlobalConfig, Pointer, in_file, plainly
 from kbhub.workspace.tool_names import ALL
 from kbhub.workspace.validation import schema_file, schema_files, validated
-from wheels import UV
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "schemas"
@@ -138,14 +136,6 @@ def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(located, "FOLDERS", (tmp_path / "nothing", tmp_path / "nor this"))
     with pytest.raises(UsageError, match="not installed completely"):
         schema_file("config")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(UV is None, reason="uv builds the wheel, and there is none")
-def test_the_wheel_contains_them(wheel):
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"kbhub/schemas/{name}.schema.json" for name in (*MODELS, *TOOL_SCHEMAS)} <= names
-    assert "kbhub/py.typed" in names
 
 
 def test_the_command_prints_a_schema_its_path_or_what_there_is(environment, kbhub):

@@ -79,12 +79,8 @@ def test_of_tracked_changes_the_result_counts_and_comments_and_footnotes_are_kep
 
 def test_a_slide_is_a_part_with_its_number_title_table_and_notes():
     """Several paragraphs are a list, as they are on a slide."""
-    document = read_pptx(
-        "a.pptx",
-        a_pptx(
-            ("Intake", ["primes itself", "  slowly", "is loud"], "Ask Bob."), ("", ["alone"], ""), table=[["a", "b|c"]]
-        ),
-    )
+    first, last = ("Intake", ["primes itself", "  slowly", "is loud"], "Ask Bob."), ("", ["alone"], "")
+    document = read_pptx("a.pptx", a_pptx(first, last, table=[["a", "b|c"]]))
 
     assert headings(document) == [(6, "Slide 1: Intake"), (6, "Slide 2"), (6, "Slide 3")]
     assert body(document) == [

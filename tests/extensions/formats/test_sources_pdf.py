@@ -12,14 +12,8 @@ from pdfs import a_pdf, encrypted
 
 pytestmark = pytest.mark.usefixtures("parsed_here")
 
-MANUAL = a_pdf(
-    "The intake pump\nprimes itself.",
-    "Valve torque is 12 Nm.",
-    "",
-    "Spare parts list.",
-    title="Pump manual",
-    outline=(("Start", 1), ("Maintenance", 2)),
-)
+PAGES = ("The intake pump\nprimes itself.", "Valve torque is 12 Nm.", "", "Spare parts list.")
+MANUAL = a_pdf(*PAGES, title="Pump manual", outline=(("Start", 1), ("Maintenance", 2)))
 
 
 def read(hub, ref):
