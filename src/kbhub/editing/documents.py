@@ -18,7 +18,6 @@ from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.references import short_hash
-from kbhub.sync.comparison import writing
 from kbhub.types import Heading
 from kbhub.values import struct
 from kbhub.workspace.files import open_folder
@@ -78,11 +77,7 @@ def write_document(
         change = _new_document(hub, place, edit, client)
         before: str | None = None
         action: Action = "created"
-        with (
-            writing(hub, place.base, place.ref),
-            paths.refusing(place.ref),
-            open_folder(place.base, place.folders, make=True) as folder,
-        ):
+        with paths.changing(hub, place.base, place.ref), open_folder(place.base, place.folders, make=True) as folder:
             try:
                 names = folder.names()
                 if place.name in names:

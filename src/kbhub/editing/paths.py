@@ -397,7 +397,7 @@ def change_document(
     write: bool = True,
 ) -> tuple[str, T]:
     """Change the text of a document; return the hash of what it was, and what `change` returns beside the new text."""
-    with writing(hub, place.base, place.ref), refusing(place.ref), open_folder(place.base, place.folders) as folder:
+    with changing(hub, place.base, place.ref), open_folder(place.base, place.folders) as folder:
         content = read_for_change(folder, place, based_on)
         text, made = change(text_of(place.ref, content.data))
         data = text.encoded()
@@ -422,6 +422,13 @@ def docid_of(hub: Hub, base: Base, path: str) -> str:
     resolver = Resolver(hub)
     with resolver.opened():
         return resolver.docid(ResolvedDocument(base, path))
+
+
+@contextmanager
+def changing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
+    """Hold the write lock of a base, and turn an `OSError` from inside into a `WriteRefused`."""
+    with writing(hub, base, ref), refusing(ref):
+        yield
 
 
 @contextmanager

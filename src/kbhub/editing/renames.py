@@ -25,7 +25,6 @@ from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of, short_hash
 from kbhub.reading.graph import RELATED, WrittenLink, written_links
 from kbhub.reading.links import PAGE, PATH_KINDS, LinkKind, PathTable, folded, page_of, places, stem
-from kbhub.sync.comparison import writing
 from kbhub.sync.freshness import freshen
 from kbhub.types import Base, Problem
 from kbhub.values import struct
@@ -287,7 +286,7 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
     freshen(hub, max_age=0.0)
     with paths.refusing(place.ref):
         move, affected = _planned(hub, place, target.path)
-    with writing(hub, place.base, place.ref), paths.refusing(place.ref):
+    with paths.changing(hub, place.base, place.ref):
         content = _moved(place, target)
     changes: list[LinkChange] = []
     problems: list[Problem] = []

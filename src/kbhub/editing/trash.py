@@ -14,7 +14,6 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.references import ref_of, short_hash
 from kbhub.reading.graph import RELATED, graph_of
-from kbhub.sync.comparison import writing
 from kbhub.types import Base
 from kbhub.workspace.files import Content, open_folder
 from kbhub.workspace.trash import Trash, TrashEntry
@@ -70,11 +69,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
         f"{graph.ref(edge.source)}{' (related)' if edge.link.kind == RELATED else f':{edge.link.line}'}"
         for edge in graph.coming.get((place.base.id, place.path), ())
     ]
-    with (
-        writing(hub, place.base, place.ref),
-        paths.refusing(place.ref),
-        open_folder(place.base, place.folders) as folder,
-    ):
+    with paths.changing(hub, place.base, place.ref), open_folder(place.base, place.folders) as folder:
         content = paths.read_for_change(folder, place, based_on)
         kept = into_trash(hub, place.base, place.path, content)
         try:
@@ -121,7 +116,7 @@ def restore(hub: Hub, name: str) -> Restored:
         if any(part in ("", ".", "..") for part in parts):
             raise
     place = place if place.path == entry.path else former
-    with writing(hub, base, entry.ref), paths.refusing(entry.ref):
+    with paths.changing(hub, base, entry.ref):
         data = trash.content(entry)
         with open_folder(base, place.folders, make=True) as folder:
             present = folder.names()

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import excluded_by, open_contained
@@ -141,17 +142,14 @@ class Resolver:
         """
         references.check_length(ref)
         meanings = references.parse_reference(ref)
-        for look in (self._by_path, self._by_name, self._as_typed, self._below_base):
-            for meaning in meanings:
-                if place := look(meaning.target):
-                    return meaning, place
-        for among, what in (
-            (self._ending, "a path that ends like this"),
-            (self._at_address, "this address"),
-            (self._numbered, "this number"),
+        for look in (
+            *(self._by_path, self._by_name, self._as_typed, self._below_base),
+            partial(self._first, look=self._ending, what="a path that ends like this"),
+            partial(self._first, look=self._at_address, what="this address"),
+            partial(self._first, look=self._numbered, what="this number"),
         ):
             for meaning in meanings:
-                if place := self._first(meaning.target, among, what):
+                if place := look(meaning.target):
                     return meaning, place
         return None
 

@@ -29,7 +29,7 @@ from kbhub.documents.source import IsolatedParser, read_source
 from kbhub.documents.walk import open_contained, scan
 from kbhub.editing.chat_answers import least_similarity, similar
 from kbhub.editing.documents import write_document
-from kbhub.editing.paths import check_writable, name_fault, refusing
+from kbhub.editing.paths import changing, check_writable, name_fault
 from kbhub.editing.renames import as_destination
 from kbhub.editing.trash import into_trash
 from kbhub.errors import KbhubError, UsageError
@@ -40,7 +40,7 @@ from kbhub.hub import Hub
 from kbhub.index.catalogue import front_matter_of
 from kbhub.index.references import ref_of, short_hash
 from kbhub.models.embedding import Embedder
-from kbhub.sync.comparison import Progress, writing
+from kbhub.sync.comparison import Progress
 from kbhub.types import Base, Document
 from kbhub.values import struct
 from kbhub.workspace.files import numbered, open_folder
@@ -231,7 +231,7 @@ class _Intake:
     def _keep(self, kept: str, data: bytes) -> tuple[str, ...]:
         """Write a source to the base; return how its text differs from the version before, which goes to the trash."""
         *folders, name = kept.split("/")
-        with writing(self.hub, self.base, kept), refusing(kept), open_folder(self.base, folders, make=True) as folder:
+        with changing(self.hub, self.base, kept), open_folder(self.base, folders, make=True) as folder:
             if folder.status(name) is None:
                 folder.create(name, data)
                 return ()
