@@ -58,7 +58,7 @@ class ChangingBase:
         self._folder.mkdir()
         hub = eval_hub({"all": self._folder}, folder / "index", len(self._documents), setup)
         names = {("all", document.path): document.id for document in dataset.documents}
-        self.corpus = Corpus(hub, ("all",), names, 0, 0.0, ())
+        self.corpus = Corpus(dataset, hub, ("all",), names, 0, 0.0, ())
 
     def variants(self, query: EvalQuery, size: int, generator: random.Random) -> tuple[set[str], set[str]]:
         """Choose the documents of a base with the answer of a question, and of the same base without it."""
@@ -92,7 +92,7 @@ def withhold(dataset: Dataset, modes: Sequence[EvalMode], setup: Setup) -> list[
                 for variant, documents in enumerate(base.variants(chosen[number], size, generator)):
                     base.hold(documents)
                     for mode, results in answers.items():
-                        results[variant].append(ask_one(base.corpus, dataset, chosen[number], EvalPlan(mode), 10))
+                        results[variant].append(ask_one(base.corpus, chosen[number], EvalPlan(mode), 10))
         for mode, both in answers.items():
             best = [[next(iter(answer.ranked.values()), 0.0) for answer in some] for some in both]
             auc = area_under_curve(*map(np.array, best))

@@ -268,11 +268,8 @@ def _content(
         opened = inside[0]
         inside = [name for name in counts if posixpath.dirname(name) == opened]
     # Only what is in the folder, or in the only one in it, and beside those above it.
-    tree = [
-        (name.count("/") + 1, of(name))
-        for name in sorted(counts, key=lambda name: name.split("/"))
-        if covers(posixpath.dirname(name), opened)
-    ][:LISTED]
+    ordered = sorted(counts, key=lambda name: name.split("/"))
+    tree = [(name.count("/") + 1, of(name)) for name in ordered if covers(posixpath.dirname(name), opened)][:LISTED]
     documents = [path for path in paths if posixpath.dirname(path) == folder]
     shown = [*folders, *documents][first - 1 : first - 1 + LISTED]
     for row in index.documents_at(shown):

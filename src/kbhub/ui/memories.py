@@ -86,13 +86,9 @@ def memory_page(request: Request) -> Response:
     stored = read(memory.shelf, memory.path)
     text = stored.body if stored else ""
     shelves = catalog.active_shelves(hub)
-    near = [
-        (catalog.described(hub, other), similarity)
-        for found, similarity, _ in (catalog.nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN] if stored else [])
-        for other in every
-        if (other.shelf.place, other.path) == (found.shelf.place, found.path) and other.facts.id != memory.facts.id
-        if not (other.facts.superseded_by or memory.facts.superseded_by)
-    ]
+    found = [] if memory.facts.superseded_by else catalog.nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN]
+    known = {one.key: one for one in every if one.facts.id != memory.facts.id and not one.facts.superseded_by}
+    near = [(catalog.described(hub, known[one.key]), similarity) for one, similarity, _ in found if one.key in known]
     by_id = {one.facts.id: catalog.described(hub, one) for one in every}
     return site.page(
         request,
@@ -170,7 +166,7 @@ def change(request: Request, form: Form) -> str:
 def _to_merge(hub: Hub, ids: list[str]) -> list[MemoryFile]:
     every = catalog.all_known(hub)
     located_files = (catalog.located(hub, name, None, every) for name in ids)
-    chosen = list({(one.shelf.place, one.path): one for one in located_files}.values())
+    chosen = list({one.key: one for one in located_files}.values())
     if len(chosen) < 2:
         raise UsageError("Select two or more memories to merge.")
     if replaced := next((memory for memory in chosen if memory.facts.superseded_by), None):

@@ -68,6 +68,7 @@ class Setup:
 class Corpus:
     """A data set that is indexed and ready to search."""
 
+    dataset: Dataset
     hub: Hub
     bases: tuple[str, ...]
     documents: Mapping[tuple[str, str], str]
@@ -99,7 +100,7 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     if setup.transformer:
         embed_ahead(hub, hub.discovery().bases, lambda: True, progress)
     documents = {(name, document.path): document.id for name, share in shares.items() for document in share}
-    return Corpus(hub, tuple(shares), documents, chunks, time.monotonic() - started, notes)
+    return Corpus(dataset, hub, tuple(shares), documents, chunks, time.monotonic() - started, notes)
 
 
 def eval_folder(setup: Setup) -> Path:
@@ -238,22 +239,16 @@ class QueryResult:
 
 
 def ask(
-    corpus: Corpus,
-    dataset: Dataset,
-    queries: Sequence[EvalQuery],
-    plan: EvalPlan,
-    *,
-    depth: int,
-    progress: Progress | None = None,
+    corpus: Corpus, queries: Sequence[EvalQuery], plan: EvalPlan, *, depth: int, progress: Progress | None = None
 ) -> list[QueryResult]:
     """Run queries, maybe of another data set than the corpus, after an unmeasured one that opens its indexes."""
     if plan.mode == "naive":
-        return ask_naively(dataset, queries, depth)
+        return ask_naively(corpus.dataset, queries, depth)
     answers = []
     for number, query in enumerate([*queries[:1], *queries]):
-        answers.append(ask_one(corpus, dataset, query, plan, depth))
+        answers.append(ask_one(corpus, query, plan, depth))
         if progress and number:
-            progress(f"asking {dataset.name}, {plan.name}", number, len(queries))
+            progress(f"asking {corpus.dataset.name}, {plan.name}", number, len(queries))
     return answers[1:]
 
 
@@ -285,7 +280,7 @@ def ask_naively(dataset: Dataset, queries: Sequence[EvalQuery], depth: int) -> l
     return answers
 
 
-def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, depth: int) -> QueryResult:
+def ask_one(corpus: Corpus, query: EvalQuery, plan: EvalPlan, depth: int) -> QueryResult:
     """Run one query; see `ask`."""
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
     request = Query(
@@ -295,7 +290,7 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, 
         bases=corpus.bases,
         mode=mode,
         limit=min(depth, MOST_HITS),
-        granularity="document" if dataset.sections is None else "chunk",
+        granularity="document" if corpus.dataset.sections is None else "chunk",
         without=plan.without,
         fusion="rrf" if plan.mode == "rrf" else "convex",
     )
@@ -309,7 +304,7 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: EvalPlan, 
     while True:
         for hit in page.hits:
             document = corpus.documents[hit.base, hit.path]
-            ranked.setdefault(_item(dataset, document, (hit.start_line, hit.end_line), query), hit.score)
+            ranked.setdefault(_item(corpus.dataset, document, (hit.start_line, hit.end_line), query), hit.score)
         offset += request.limit
         if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * request.limit):
             break

@@ -65,11 +65,8 @@ def best_answer(name: str, sections: Sequence[HeadedSection], lines: tuple[int, 
     `lines` are its first and last, 1-based; `gold` maps a section or document to its gain. Of equal gains, the first
     counts; if none has a gain, the first overlapping section.
     """
-    candidates = [
-        f"{name}{SECTION_MARK}{path}" if path else name
-        for path, start, end in sections
-        if start <= lines[1] and end >= lines[0]
-    ]
+    overlapping = (path for path, start, end in sections if start <= lines[1] and end >= lines[0])
+    candidates = [f"{name}{SECTION_MARK}{path}" if path else name for path in overlapping]
     return max([*candidates, name], key=lambda item: gold.get(item, 0))
 
 

@@ -146,9 +146,7 @@ def evaluate(
     means: dict[str, dict[str, float]] = {}
     for number, plan in enumerate(plans if len(figures) > 1 else ()):
         overall = [dict(figure.runs[number].overall) for figure in figures]
-        means[plan.name] = {
-            metric: round(float(np.mean([run[metric] for run in overall])), DIGITS) for metric in METRICS
-        }
+        means[plan.name] = {name: round(float(np.mean([run[name] for run in overall])), DIGITS) for name in METRICS}
     below = [
         f"{figure.name}, {run.name}: nDCG@10 is {run.overall.ndcg10:.4f}, below {options.floor:g}."
         for figure in figures
@@ -185,7 +183,7 @@ class _Measurement:
                     if source and (plan.mode == "naive" or plan.without or plan.parts > 1):
                         continue
                     depth = 1 if source else options.depth
-                    answers = ask(corpora[plan.parts], part, queries, plan, depth=depth, progress=setup.progress)
+                    answers = ask(corpora[plan.parts], queries, plan, depth=depth, progress=setup.progress)
                     found[plan][source] += answers
         measured: dict[EvalPlan, NDArray[np.float64]] = {}
         """Plan → values of the metrics, of shape (queries, metrics)."""

@@ -178,10 +178,8 @@ def _cells(figures: Figures, metrics: Iterable[str]) -> list[str]:
 
 
 def _changes(run: RunFigures, comparison: Comparison) -> str:
-    changes = (
-        f"{head} {_signed(comparison.changes[metric].difference)} (p {_chance(comparison.changes[metric].p)})"
-        for metric, head in HEADS.items()
-    )
+    headed = ((head, comparison.changes[metric]) for metric, head in HEADS.items())
+    changes = (f"{head} {_signed(change.difference)} (p {_chance(change.p)})" for head, change in headed)
     return f"{run.name} against {comparison.other}: {', '.join(changes)}"
 
 

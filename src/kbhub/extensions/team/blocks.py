@@ -211,9 +211,8 @@ def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Seq
     """Write rows of a base into a table of `WRITTEN`, as one array per column, in a transaction that holds the base."""
     if rows:
         arrays = ", ".join(f"%b::{kind}[]" for _, kind in columns(table))
-        connection.execute(
-            f"SELECT kbhub.put_{table}(%s, {arrays})", (number, *(list(column) for column in zip(*rows, strict=True)))
-        )
+        values = map(list, zip(*rows, strict=True))
+        connection.execute(f"SELECT kbhub.put_{table}(%s, {arrays})", (number, *values))
 
 
 def write_postings(connection: Connection[Any], number: int, added: Inverter, removed: Inverter) -> None:
@@ -231,11 +230,8 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
         lowest = min((int(gone[term][0]) for term in losing), default=0)
         highest = max((int(gone[term][-1]) for term in losing), default=-1)
         # The blocks of terms that lose chunks or have room for more, each with whether it is the term's last.
-        rows = connection.execute(
-            "SELECT * FROM kbhub.take_postings(%s, %s::text[], %s, %s::text[], %s, %s)",
-            (number, some, BLOCK, losing, lowest, highest),
-            binary=True,
-        ).fetchall()
+        taken = "SELECT * FROM kbhub.take_postings(%s, %s::text[], %s, %s::text[], %s, %s)"
+        rows = connection.execute(taken, (number, some, BLOCK, losing, lowest, highest), binary=True).fetchall()
         blocks: dict[str, list[tuple[Block, bool]]] = defaultdict(list)
         for term, *block, is_last in sorted(rows, key=lambda row: row[:2]):
             blocks[term].append((Block(*block), is_last))

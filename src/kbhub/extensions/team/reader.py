@@ -131,10 +131,8 @@ class PostgresIndex(Index):
 
     def file(self, path: str) -> bytes | None:
         """See `Index`."""
-        ((size, content),) = self._of(
-            f"SELECT octet_length(f), CASE WHEN octet_length(f) <= {LARGEST_FILE} THEN f END FROM kbhub.file(%s, %s) f",
-            path,
-        )
+        short = f"CASE WHEN octet_length(f) <= {LARGEST_FILE} THEN f END"
+        ((size, content),) = self._of(f"SELECT octet_length(f), {short} FROM kbhub.file(%s, %s) f", path)
         if size and size > LARGEST_FILE:
             raise self._unavailable(f"{path!r} has more than {LARGEST_FILE:,} bytes")
         found: bytes | None = content
@@ -173,10 +171,9 @@ class PostgresIndex(Index):
             _scratch.compares = has_vector_functions(_scratch.connection)
         if not vectors or not _scratch.compares:
             return compared(vectors, vector)
-        values = _scratch.connection.execute(
-            "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)",
-            (vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))),
-        )
+        query = "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)"
+        bound = vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))
+        values = _scratch.connection.execute(query, bound)
         return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])
 
     def _read_columns(self, before: Columns | None) -> Columns:
@@ -251,10 +248,8 @@ class PostgresIndex(Index):
             return known[stems[0]]
         endings = stems[-1:]
         if term.match.endswith(" *"):
-            rows = self.rows(
-                "SELECT term FROM vocabulary WHERE term >= ? AND term < ? ORDER BY term LIMIT ?",
-                *(stems[-1], stems[-1] + LAST_CHARACTER, MOST_ENDINGS),
-            )
+            query = "SELECT term FROM vocabulary WHERE term >= ? AND term < ? ORDER BY term LIMIT ?"
+            rows = self.rows(query, stems[-1], stems[-1] + LAST_CHARACTER, MOST_ENDINGS)
             endings = [ending for (ending,) in rows]
         blocks = self._blocks([*stems[:-1], *endings], places=True)
         with self.sound():
@@ -282,10 +277,8 @@ class PostgresIndex(Index):
         return Postings(positions, counts)
 
     def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
-        return self.rows(
-            "SELECT chunk_id, embedding FROM vector WHERE chunk_id IN @ids AND embedding IS NOT NULL ORDER BY chunk_id",
-            numbers(chunks),
-        )
+        which = "chunk_id IN @ids AND embedding IS NOT NULL ORDER BY chunk_id"
+        return self.rows(f"SELECT chunk_id, embedding FROM vector WHERE {which}", numbers(chunks))
 
     def _of(self, statement: str, *values: Any) -> list[Any]:
         """Run a statement whose first value is the number of the base."""

@@ -158,10 +158,8 @@ class Server:
     def session(self) -> DatabaseSession:
         """Open a connection and return its role and rights, for `doctor`."""
         with self.writing("kbhub doctor") as connection:
-            row = connection.execute(
-                "SELECT current_user, extract(epoch FROM clock_timestamp()), current_setting('server_version')"
-            ).fetchone()
-            role, now, version = row or ("", 0, "")
+            query = "SELECT current_user, extract(epoch FROM clock_timestamp()), current_setting('server_version')"
+            role, now, version = connection.execute(query).fetchone() or ("", 0, "")
             tls = (
                 connection.pgconn.ssl_in_use
                 and connection.execute("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()

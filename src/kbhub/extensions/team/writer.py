@@ -278,14 +278,8 @@ class PostgresWriter:
         if chunks < PACKED_FROM:
             return
         ids = np.array([chunk for (chunk,) in self._rows("SELECT chunk_id FROM kbhub.extent_after(%s, -1, NULL)")])
-
-        def read(some: Any) -> list[tuple[int, bytes]]:
-            return self._rows(
-                "SELECT chunk_id, embedding FROM kbhub.vector_by_chunk_id(%s, %s::int8[]) WHERE embedding IS NOT NULL",
-                some.tolist(),
-            )
-
-        made = sign(None, ids, read)
+        stored = "kbhub.vector_by_chunk_id(%s, %s::int8[]) WHERE embedding IS NOT NULL"
+        made = sign(None, ids, lambda some: self._rows(f"SELECT chunk_id, embedding FROM {stored}", some.tolist()))
         self._put_signatures(ids[made.signed].tolist(), made.bits[:, made.signed])
         self._put("packed", [("mean", made.mean.tobytes()), ("meant", str(made.meant).encode())])
 
