@@ -2,6 +2,7 @@
 
 import tracemalloc
 from contextlib import suppress
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -15,9 +16,9 @@ from kbhub.editing.paths import docid_of
 from kbhub.errors import KbhubError
 from kbhub.extensions.team import reader, writer
 from kbhub.extensions.team.schema import TABLES
-from kbhub.hooks.delivery import considered
+from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import event_of
-from kbhub.hooks.sessions import SessionLog
+from kbhub.hooks.sessions import let_speak, may_speak
 from kbhub.memory.lists import memories
 from kbhub.reading.lists import list_documents, status
 from kbhub.reading.neighbours import related, tags
@@ -146,10 +147,11 @@ def answer(twin) -> list[str]:
     assert "own/a.md" in "".join(complete_path(hub, "a")) or complete_path(hub, "a")
     assert "music" in complete_tag(hub, "mus")
     examine(hub)
+    may_speak(hub) or let_speak(hub)
+    session = {"session_id": uuid4().hex, "cwd": str(twin.environment.project)}  # one that has been told nothing
     for name, data in (("session-start", {"source": "startup"}), ("prompt", {"prompt": "How do I play the xylophone?"}),
                        ("tool", {"tool_input": {"file_path": "other.md"}})):  # fmt: skip
-        event = event_of(name, "claude-code", {"session_id": "s", "cwd": str(twin.environment.project), **data})
-        considered(hub, event, SessionLog(twin.environment.home / "told", frozenset(), 0))
+        deliver(hub, event_of(name, "claude-code", {**session, **data}))
     hub.index(hub.select(["notes"])[0]).server.close()  # it has few connections
     return said
 
