@@ -157,7 +157,7 @@ def kbhub(environment, monkeypatch, capsys):
 
 
 def ran(*line: object, timeout: float = faults.CHILD_SECONDS, **options) -> Outcome:
-    """Run a program to its end; generous, for a busy machine."""
+    """Run a program to its end, with patience for a busy machine."""
     line, said = [*map(str, line)], {"capture_output": True, "text": True, "encoding": "utf-8"}
     done = subprocess.run(line, **said, timeout=timeout, check=False, **options)
     return Outcome(done.returncode, done.stdout, done.stderr)

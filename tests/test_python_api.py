@@ -3,7 +3,6 @@
 import ast
 import inspect
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import get_type_hints
@@ -11,6 +10,7 @@ from typing import get_type_hints
 import pytest
 
 import kbhub
+from conftest import ran
 from kbhub.errors import KbhubError, UsageError, WriteRefused
 from kbhub.types import Query
 
@@ -61,10 +61,9 @@ def test_the_package_costs_nothing_until_a_name_is_used():
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     # -S: what an installed package does at the start of every program is not ours.
-    done = subprocess.run([sys.executable, "-S", "-c", script], env=env, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-S", "-c", script, env=env)
 
-    assert done.stderr == ""
-    assert done.stdout.split() == ["kbhub", "kbhub.errors"]
+    assert (done.out.split(), done.err) == (["kbhub", "kbhub.errors"], "")
 
 
 def test_a_script_opens_a_hub_without_telling_it_anything(user):

@@ -2,12 +2,12 @@
 
 import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from conftest import ran
 from kbhub.api import Hub
 from kbhub.cli.app import MESSAGE_CHARACTERS, complain
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE
@@ -28,15 +28,13 @@ def in_shell(environment, command: str, **changes: str):
     """Run a command line of a shell, in which `kbhub` is this one."""
     env = {**environment.env, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", **changes}
     script = f'kbhub() {{ "{sys.executable}" -m kbhub "$@"; }}\n{command}'
-    return subprocess.run(
-        ["sh", "-c", script], cwd=environment.project, env=env, capture_output=True, text=True, check=False, timeout=60
-    )
+    return ran("sh", "-c", script, cwd=environment.project, env=env)
 
 
 @POSIX
 def test_closed_streams_read_and_write_nothing(project, kbhub, monkeypatch):
     done = in_shell(project, "kbhub read nowhere.md <&- >&- 2>&-")  # which makes the index first
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.code, done.err) == (1, "")
     assert (project.project / "knowledge" / "crate.md").read_text("utf-8") == "# Crates\n\nA crate is a parcel.\n"
     monkeypatch.setattr(sys, "stdin", None)
     assert "Traceback" not in kbhub("search", "-", code=2).err
@@ -58,7 +56,7 @@ def test_results_that_cannot_be_written_are_said(project, kbhub, monkeypatch, co
 @POSIX
 def test_a_working_directory_that_is_gone_is_said(project, kbhub, monkeypatch):
     gone = project.home / "gone"
-    assert in_shell(project, f"mkdir {gone} && cd {gone} && rmdir {gone} && kbhub serve < /dev/null").stderr == ""
+    assert in_shell(project, f"mkdir {gone} && cd {gone} && rmdir {gone} && kbhub serve < /dev/null").err == ""
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()

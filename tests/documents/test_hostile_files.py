@@ -4,7 +4,6 @@ import io
 import json
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import make_environment
+from conftest import make_environment, ran
 from kbhub.documents import source as limits
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.source import GREETING, MOST_BYTES, IsolatedParser, packed, unpacked
@@ -529,7 +528,7 @@ def test_a_parser_may_not_leave_its_process(tmp_path):
     script = "import os, socket, subprocess, sys\nfrom kbhub.documents.source import _confine\n_confine()\n"
     for statement in FORBIDDEN:
         script += f"try:\n    {statement}\nexcept PermissionError as error:\n    print('may not' in str(error))\n"
-    done = subprocess.run([sys.executable, "-c", script, str(place)], capture_output=True, text=True, timeout=60)
+    done = ran(sys.executable, "-c", script, place)
 
-    assert done.stdout.split() == ["True"] * len(FORBIDDEN), done.stderr
+    assert done.out.split() == ["True"] * len(FORBIDDEN), done.err
     assert place.read_text() == "secret"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 import kbhub.extensions.models.minilm
-from conftest import synced
+from conftest import ran, synced
 from kbhub.errors import EmbedderError
 from kbhub.extensions.models.minilm import MiniLMEmbedder, installed_model, minilm
 from kbhub.index.side_files import TransformerVectors
@@ -137,9 +136,8 @@ def test_nothing_is_reported_and_nothing_is_left(tmp_path):
     )
     env = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     env.pop("ORT_DISABLE_TELEMETRY", None)
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
 
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert ran(sys.executable, "-c", program, env=env) == (0, "1\n", "")
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
