@@ -24,23 +24,18 @@ FOLDER = "queries"
 NO_PROJECT = "no-project"
 
 
-class _Log:
-    """The location of the log of a hub's project."""
+class LogSession:
+    """The session that a hub's memories belong to, and where the log of its project is."""
 
+    name = ""
+    """Of the connection; empty where there is none, as on the command line."""
     found: tuple[Discovery, Path] | None = None
     """The discovery whose workspace the path was found for, and the path: telling which project it is may take git."""
 
 
-class LogSession:
-    """The session that a hub's memories belong to."""
-
-    name = ""
-    """Of the connection; empty where there is none, as on the command line."""
-
-
 def log_path(hub: Hub) -> Path:
     """Return the path of the log of a hub's project, in the folder of all; clones and worktrees share one."""
-    discovery, log = hub.discovery(), hub.state(_Log)
+    discovery, log = hub.discovery(), hub.state(LogSession)
     if log.found is None or log.found[0] is not discovery:
         identity = identify(discovery.workspace)
         folder = Path(os.path.realpath(hub.data)) / FOLDER
