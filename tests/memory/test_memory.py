@@ -192,7 +192,8 @@ def test_what_is_superseded_is_kept_marked_and_ranked_below(environment, hub):
     assert hits[1].trace.factors["strength"] < SUPERSEDED_FACTOR < hits[0].trace.factors["strength"]
     assert hits[1].outdated == f"superseded by {new.memory.id}"
     third = remember(hub, "The timeout of the gateway is 90 seconds")
-    assert [near.id for near in third.near] == [new.memory.id]
+    assert (third.did, [near.id for near in third.near]) == ("stored", [new.memory.id])
+    assert f'"supersedes": ["{new.memory.id}"]' in third.notes[0]
 
     forget(hub, [new.memory.id, third.memory.id])
     assert memories(hub).memories[0].superseded_by == ()
