@@ -26,6 +26,9 @@ from kbhub.search.search import search
 EXAMPLE = Path(__file__).parents[3] / "examples" / "team-hub"
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "team.md"
 
+KILLS = 8
+"""As many as a test has time for; `benchmarks/team.py --kills` takes 100."""
+
 PATIENCE = 60.0
 """Seconds to wait for what another process does."""
 
@@ -215,8 +218,64 @@ def test_another_model_makes_all_vectors_anew(twin):
     assert report.vectors_made == report.chunks
 
 
+def found(twin, word: str) -> list[tuple]:
+    """The documents whose text has a word, as the database has them."""
+    return twin.database.run("SELECT DISTINCT document_id FROM kbhub.chunk WHERE strpos(text, %s) > 0", word)
+
+
+WRITER = """
+import json, sys
+from pathlib import Path
+from kbhub.hub import Hub, HubOptions
+from kbhub.extensions.team.server import Server
+from kbhub.extensions.team.publish import publish
+folder, url, cache = sys.argv[1:]
+hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(cache)))
+(base,) = hub.select(["notes"])
+print("ready", flush=True)
+publish(base, Server(url, 20, {}), "notes", hub.embedder(), hub.limits())
+print("done", flush=True)
+"""
+
+
+def started(twin, folder) -> subprocess.Popen:
+    """Start a publisher in a process of its own."""
+    arguments = [sys.executable, "-W", "ignore", "-c", WRITER, str(twin.folder), twin.database.url(), str(folder)]
+    environment = {**os.environ, **twin.environment.env}
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.slow
+def test_a_publisher_killed_at_any_moment_leaves_what_was(twin, tmp_path):
+    fill(twin, 200)
+    twin.publish()
+    before = refs(twin.shared(), "deploy release")
+    for path in twin.folder.rglob("*.md"):
+        path.write_text(path.read_text() + "\nxylophone\n")
+    took = time.monotonic()
+    with started(twin, tmp_path) as whole:
+        whole.wait(PATIENCE)
+    took = time.monotonic() - took
+    assert len(refs(twin.shared(), "xylophone")) == 5
+    for number in range(KILLS):
+        word = f"word{number}x"
+        for path in twin.folder.rglob("*.md"):
+            path.write_text(path.read_text() + f"\n{word}\n")
+        with started(twin, tmp_path) as process:
+            process.stdout.readline()
+            threading.Event().wait(took * number / KILLS / 2)
+            process.send_signal(signal.SIGKILL)
+            process.wait(PATIENCE)
+        assert len(found(twin, word)) in (0, 200)
+
+    report = twin.publish()
+
+    assert report.unchanged + report.changed == 200
+    assert before
+    assert len(found(twin, word)) == 200
+
+
 def test_a_cut_connection_undoes_the_run(twin):
-    """As when the publisher is killed, which `benchmarks/team.py --kills` tries 100 times."""
     fill(twin)
     twin.publish()
     for path in twin.folder.rglob("*.md"):
