@@ -19,6 +19,7 @@ from corpus import sentences
 from documents.secret_corpus import secrets
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.extensions.team import bases as team
+from kbhub.extensions.team import writer
 from kbhub.extensions.team.publish import Pulled, publish, pull
 from kbhub.extensions.team.schema import TABLES
 from kbhub.search.search import search
@@ -275,9 +276,10 @@ def test_a_publisher_killed_at_any_moment_leaves_what_was(twin, tmp_path):
     assert len(found(twin, word)) == 200
 
 
-def test_a_cut_connection_undoes_the_run(twin):
+def test_a_cut_connection_undoes_the_run(twin, monkeypatch):
     fill(twin)
     twin.publish()
+    monkeypatch.setattr(writer, "CHUNKS_AT_ONCE", 0)  # Writes each document alone.
     for path in twin.folder.rglob("*.md"):
         path.write_text("# New\n\nxylophone\n")
 
