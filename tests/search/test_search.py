@@ -310,7 +310,7 @@ def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_i
     environment.write("knowledge/decisions/0011-folders.md", "# 11 - Folders\n\nThe 12 folders are decided on.\n")
     environment.write("knowledge/style.md", "# Style\n\nSee ADR-0012 on names of files; PAY-14 is the refund.\n")
     result = search(environment, query)
-    assert (result.verdict, result.hits[0].ref) == ("strong", "decisions/0012-names.md")
+    assert (result.verdict, result.hits[0].ref, result.unmatched) == ("strong", "decisions/0012-names.md", ())
     assert result.hits[0].start_line == 1
     assert search(environment, "what does PAY-14 mean").verdict == "strong"
     assert search(environment, "what does ADR-13 say").verdict != "strong"

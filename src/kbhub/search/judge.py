@@ -152,12 +152,10 @@ def judge(
         stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}
         rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, content, stems) for one in literal.values())
         best = max(best, STRONG if named or rare else WEAK)
-    doubtful = any(is_name(word) or word.isdecimal() for word in unmatched)
     if any(hit.sought for hit in hits):
         best = max(best, STRONG)
-    elif doubtful:
-        best = min(best, ABSENT_NAME)
-    return best, named
+    doubtful = any(is_name(word) or word.isdecimal() for word in unmatched)
+    return (min(best, ABSENT_NAME) if doubtful else best), named
 
 
 def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bool:

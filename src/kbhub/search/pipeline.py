@@ -23,7 +23,7 @@ from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, kno
 from kbhub.index.query.excerpts import ASKS_DECISION, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, numbers_of, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, numbers_in, numbers_of, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
 from kbhub.sync.freshness import Freshness
@@ -132,6 +132,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
             hits.sort(key=attrgetter("score"), reverse=True)
 
     replaced, complete = {fix.typed for fix in fixes}, bases.complete
+    if hits and any(part.signal == evidence.NAME for part in hits[0].parts):
+        replaced |= {word for word in words.unmatched if numbers_in(word)}
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
     trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
@@ -160,7 +162,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         hits=described(page, plan, bases, (*sought, *[fix.term for fix in fixes]), scale),
         total=total,
         total_exact=not ends,
-        unmatched=tuple(unmatched),
+        unmatched=tuple([word for word in unmatched if not evidence.is_asking(word)]),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
         verdict=judge.verdict(trust if kept else 0.0) if complete else None,

@@ -45,7 +45,9 @@ _DECIDES = re.compile(
     r"|^[ \t]*(?:\||\$ )",
     re.IGNORECASE | re.MULTILINE,
 )
-ASKS_DECISION = re.compile(r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?)\b", re.IGNORECASE)
+ASKS_DECISION = re.compile(
+    r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?|adr(?=[-_ ]?\d))(?![a-z])", re.IGNORECASE
+)
 DECISION = re.compile(
     r"^(?:#{1,6}[ \t]*(?:\d+\.?[ \t]*)?(?:decision|decision outcome|outcome|resolution)[ \t:]*$"
     r"|[>*_ \t-]{0,9}(?:chosen (?:options?|alternative|solution)|decision(?: outcome)?)[*_]{0,3}:)",
