@@ -124,7 +124,8 @@ def test_it_is_not_offered_for_merging_with_a_fact(hub):
     assert alike(hub, all_known(hub)) == []
     remember(hub, id=two.id, rejected=False)
     hub.sync()
-    assert {memory.facts.id for memory in alike(hub, all_known(hub))[0][:2]} == {one.id, two.id}
+    ((first, _, second, _, _),) = alike(hub, all_known(hub))
+    assert {first.facts.id, second.facts.id} == {one.id, two.id}
 
 
 def test_hooks_warn_with_a_prompt_and_with_a_file(shop, environment):
