@@ -1,13 +1,15 @@
 """What is remembered is found again, in the right project, once, and as its owner left it."""
 
 import json
+import os
 import shutil
 from functools import partial
 
 import pytest
 
-from conftest import make_repository
+from conftest import NOON, make_repository
 from kbhub.errors import DocumentNotFound, MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
+from kbhub.index.sqlite.index import IndexWriter
 from kbhub.index.sqlite.schema import index_path
 from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
@@ -54,6 +56,19 @@ def test_ordinary_search_and_read_find_a_memory_at_once(environment, hub):
     assert result.hits[0].kind == "memory"
     assert set(result.searched) == {"project", "memory"}
     assert VPN in hub.read(ref).readings[0].text
+
+
+def test_to_search_among_memories_renews_vectors_of_another_model(environment, hub):
+    remember(hub, VPN)
+    os.utime(environment.memories()[0], (NOON, NOON))
+    hub.sync()
+    index = hub.index(hub.discovery().bases[0])
+    with IndexWriter(index.path) as writer, writer.transaction():
+        writer.set_meta({"embedder": "another"})
+
+    assert texts(memories(hub, "vpn"))
+    with index.snapshot():
+        assert index.meta("embedder") == hub.embedder().fingerprint
 
 
 def test_without_memories_there_are_no_bases_for_them(environment, hub):

@@ -14,7 +14,7 @@ from kbhub.memory.files import checked_namespace, files_of, label_of, locked, re
 from kbhub.memory.results import Memory, MemoryList, Trashed
 from kbhub.search.document_signals import timestamp, uses_of
 from kbhub.search.search import every_hit
-from kbhub.sync.freshness import sync_written
+from kbhub.sync.freshness import freshen, sync_written
 from kbhub.types import Base, Hit, Query
 from kbhub.workspace.discovery import USER_ID, MemoryFolder, Scope, project_folder, project_folders
 from kbhub.workspace.discovery import described as described_folder
@@ -97,12 +97,13 @@ def _matching_hits(
 ) -> list[tuple[MemoryFolder, Hit]]:
     """Return the hits in memory folders; filters apply before the page is cut."""
     shelves = catalog.active_shelves(hub, scope)
-    for shelf in shelves:
-        sync_written(hub, shelf.base, max_age=None)
-    bases = tuple(dict.fromkeys(shelf.base.id for shelf in shelves))
+    bases = {shelf.base.id: shelf.base for shelf in shelves}
+    for stale in freshen(hub, bases) if bases else ():
+        if not stale.busy:
+            sync_written(hub, bases[stale.base])
     return [
         (shelf, hit)
-        for hit in (every_hit(hub, Query(text=query, bases=bases), MOST_FOUND).hits if bases else ())
+        for hit in (every_hit(hub, Query(text=query, bases=tuple(bases)), MOST_FOUND).hits if bases else ())
         for shelf in shelves
         if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
         if not (tags or namespace is not None)
