@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+import kbhub.sync.sync
 from conftest import NOON, synced, write_two_bases
 from kbhub.editing.documents import write_document
 from kbhub.editing.trash import delete_document
@@ -87,6 +89,23 @@ def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop)
     assert found(hub, "platypus") == ["guides/cache.md"]
     assert done.docid == hub.search(Query(text="platypus", mode="keyword")).hits[0].docid
     assert done.warnings == ()
+
+
+def test_a_new_document_waits_for_who_makes_the_first_index_however_many_files_that_has(shop, monkeypatch):
+    shop.configure(limits={"freshenFiles": 0})
+    hub, sync_base = shop.hub(), kbhub.sync.sync.sync_base
+    lock = FileLock(f"{hub.index(hub.select()[0]).path}.lock")
+
+    def until_it_is_made(*args, **how):
+        report = sync_base(*args, **how)
+        lock.release()
+        return report
+
+    monkeypatch.setattr(kbhub.sync.sync, "sync_base", until_it_is_made)
+    Path(lock.lock_file).parent.mkdir(parents=True)
+    with lock:
+        assert write_document(hub, "cache", text="# Cache\n\nEvict the platypus first.\n").indexed
+    assert found(hub, "platypus") == ["cache.md"]
 
 
 @pytest.mark.parametrize(

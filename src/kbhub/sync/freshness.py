@@ -228,10 +228,10 @@ def _freshen(
     return busy if _sync(hub, base, progress=progress, difference=difference).busy else None
 
 
-def sync_written(hub: Hub, base: Base, *, max_age: float | None = 0.0, wait: bool = False) -> bool:
+def sync_written(hub: Hub, base: Base, *, wait: bool = False) -> bool:
     """Index what was just written to a base, unless it has very many other changes; return whether nothing failed.
 
-    With `wait`, another process that indexes the base is waited for, 5 s at most; `max_age` is as in `Freshness.due`.
+    With `wait`, another process that indexes the base is waited for, 5 s at most.
     """
     asked = time.perf_counter()
     try:
@@ -240,11 +240,12 @@ def sync_written(hub: Hub, base: Base, *, max_age: float | None = 0.0, wait: boo
         if base.engine:  # its publisher keeps it in step
             return True
         state, index = hub.state(Freshness), hub.index(base)
-        due = partial(state.due, index.path, max_age, asked)
+        due = partial(state.due, index.path, 0.0, asked)
         if (difference := state.compare(base, index, hub.limits(), due=due)) is None:
             return True  # another thread has compared it since
-        state.behind[base.id] = len(difference)
-        if 0 < len(difference) <= hub.config().settings.limits.freshen_files:
+        files = state.behind[base.id] = len(difference)
+        few = files <= hub.config().settings.limits.freshen_files
+        if (files or difference.new_index) and (few or (state.is_elsewhere(index.path) and wait)):
             for _ in range(BUSY_TRIES if wait else 1):
                 if not _sync(hub, base, difference=difference).busy:
                     return True
