@@ -12,7 +12,7 @@ from kbhub.index.sqlite.index import IndexWriter
 from kbhub.render.search import search_answer, search_report
 from kbhub.render.terminal import text as text_of
 from kbhub.search.document_signals import HALF_LIFE_DAYS, recency
-from kbhub.search.judge import NOT_COVERED
+from kbhub.search.judge import NEAR_ONLY, NOT_COVERED
 from kbhub.search.search import search_assisted
 from kbhub.types import Query
 
@@ -314,6 +314,25 @@ def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_i
     assert result.hits[0].start_line == 1
     assert search(environment, "what does PAY-14 mean").verdict == "strong"
     assert search(environment, "what does ADR-13 say").verdict != "strong"
+
+
+@pytest.mark.parametrize("query", ["adr 1 and adr 12", "adr12 adr1", "ADR-1とADR-12"])
+def test_decisions_are_found_by_their_numbers_if_one_begins_like_another(environment, query):
+    environment.write("knowledge/adr/0001-names.md", "# File names\n\nDashes.\n")
+    environment.write("knowledge/adr/0012-folders.md", "# Folders\n\nPlurals.\n")
+    for number in range(20, 32):
+        environment.write(f"knowledge/{number}.md", f"# Which ADR\n\nADR of number 1 and 12 in {number}.\n")
+    result = search(environment, query)
+    assert set(refs(result)[:2]) == {"adr/0001-names.md", "adr/0012-folders.md"}
+    assert NEAR_ONLY not in result.notes
+
+
+@pytest.mark.parametrize("file", ["2024-05-{}.md", "2024_05_{}-names.md", "2024-{}.md", "2024.{}.md"])
+def test_a_date_numbers_no_document(environment, file):
+    environment.write("knowledge/why.md", "# Notes of 2024\n\nWhy we took notes in 2024.\n")
+    for day in range(10, 13):
+        environment.write(f"knowledge/notes/{file.format(day)}", "# Standup\n\nNotes of a day.\n")
+    assert refs(search(environment, "notes 2024"))[0] == "why.md"
 
 
 def test_words_of_a_file_name_are_evidence(environment):

@@ -21,6 +21,12 @@ MOST_PLACED = 500
 LAST_CHARACTER = "\U0010ffff"
 
 
+def paths_with(index: Index, parts: Collection[str]) -> list[str]:
+    """Return the paths that contain one of some texts."""
+    statement = "SELECT DISTINCT path FROM @texts AS part CROSS JOIN document WHERE @position(path, part.value) > 0"
+    return [path for (path,) in index.rows(statement, sorted(parts))]
+
+
 def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
     """Return the paths that start with a text; if there are none, those that contain it, case-insensitively."""
     rows = index.rows(

@@ -39,9 +39,10 @@ _RANGE = re.compile(
 
 _BASE_ID = re.compile(r"[^\s/@]+")
 
-_NUMBERED_NAME = re.compile(r"(?<![\w-])([a-z]{2,20})[-_ ]?0{0,9}(\d{1,9})(?![\w-]|\.\d)")
+_NUMBERED_NAME = re.compile(r"(?<![\w-])([a-z]{2,20})[-_ ]?0{0,9}(\d{1,9})(?![\w-]|\.\d)", re.ASCII)
 
-_NUMBERED_FILE = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(\d{1,9})(?!\d)")
+_NUMBERED_FILE = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(?!(?:19|20)\d\d[-_.]\d\d(?!\d))(\d{1,9})(?!\d)")
+"""Not a date, which may be that of many documents."""
 
 _RECORDS = re.compile(r"(?:architectur\w*[-_ ])?decision(?:[-_ ]record)?$")
 """What architecture decision records and their folders are called, without the plural."""

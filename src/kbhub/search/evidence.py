@@ -135,7 +135,7 @@ def numbers_asked(question: str) -> tuple[set[tuple[str, str]], bool]:
     With other words, `ADR-12` is one, and `python 3` is not.
     """
     numbers, others = numbers_in(question), question.casefold()
-    for number in numbers:
+    for number in sorted(numbers, key=len, reverse=True):  # `adr 12` before `adr 1`
         others = others.replace(number, " ")
     alone = bool(numbers) and all(word in STOP_WORDS or is_asking(word) for word in _name(others))
     return {meant for name, meant in numbers.items() if alone or "-" in name}, alone
