@@ -328,3 +328,15 @@ def children():
     made = faults.Children()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def mounted(children):
+    """Calls a function of `faults` where something is mounted over a folder, in a process of its own."""
+
+    def call(kind, folder, name, *arguments):
+        if (answer := children.call("mounted", kind, folder, name, *arguments)) is None:
+            pytest.skip("may not mount here")
+        return answer
+
+    return call

@@ -1,15 +1,17 @@
 """Real faults: a disk that fails or kills, other users, mounts, and child processes that suffer them."""
 
+import ctypes
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -120,28 +122,10 @@ def content(path: Path) -> list:
         connection.close(force=True)
 
 
-def command(name: str, *arguments) -> list[str]:
-    """Give the command that calls a function of this module in a process of its own and prints its result as JSON."""
-    code = "import json, sys, faults; print(json.dumps(getattr(faults, sys.argv[1])(*json.loads(sys.argv[2]))))"
-    return [sys.executable, "-c", code, name, json.dumps(arguments, default=str)]
-
-
 def environment() -> dict[str, str]:
     """Give the variables with which a child finds the code."""
     paths = os.pathsep.join((str(TESTS.parent / "src"), str(TESTS)))
     return os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def in_child(name: str, *arguments, wrapper: tuple[str, ...] = (), **options):
-    """Call a function of this module in a process of its own."""
-    done = subprocess.run(
-        [*wrapper, *command(name, *arguments)],
-        env=environment(), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False, **options,
-    )  # fmt: skip
-    if done.returncode == NO_MOUNT or done.stderr.startswith("unshare: "):
-        pytest.skip(f"may not mount here: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 class Children:
@@ -198,22 +182,6 @@ class Children:
             pipe.close()
 
 
-MOUNTS = {
-    "small": "mount -t tmpfs -o size=512k,mode=0700 none '{0}'",
-    "read-only": "mount --bind '{0}' '{0}' && mount -o remount,bind,ro '{0}'",
-}
-NO_MOUNT = 77
-"""Exit code of a child that may not mount."""
-
-
-def with_mount(kind: str, folder: Path) -> tuple[str, ...]:
-    """Give a wrapper that mounts something over a folder, for the child alone; `in_child` skips where none may."""
-    if sys.platform != "linux" or not shutil.which("unshare"):
-        pytest.skip("needs mount namespaces")
-    own = ("unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",)))
-    return (*own, "sh", "-c", f'{{ {MOUNTS[kind].format(folder)}; }} || exit {NO_MOUNT}; exec "$@"', "sh")
-
-
 def bound_by_modes() -> tuple[str, ...]:
     """Give a wrapper under which modes bind root, too; skips the test where there is none."""
     if os.name != "posix":
@@ -223,24 +191,6 @@ def bound_by_modes() -> tuple[str, ...]:
     if not shutil.which("setpriv"):
         pytest.skip("modes do not bind root here")
     return ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-
-
-@contextmanager
-def held(lock: str, code: str) -> Iterator[None]:
-    """Let another process hold something: it says `held` when it does, and lets go when it is told."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, lock],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    assert process.stdin
-    assert process.stdout
-    try:
-        assert process.stdout.readline() == "held\n"
-        yield
-    finally:
-        process.stdin.close()
-        process.wait(CHILD_SECONDS)
-        process.stdout.close()
 
 
 def rehearse() -> None:
@@ -359,6 +309,31 @@ def as_nobody(name: str, *arguments):
     return globals()[name](*arguments)
 
 
+MOUNTS = {
+    "small": "mount -t tmpfs -o size=512k,mode=0700 none '{0}'",
+    "read-only": "mount --bind '{0}' '{0}' && mount -o remount,bind,ro '{0}'",
+}
+NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
+"""What Linux calls `CLONE_NEWNS` and `CLONE_NEWUSER`."""
+
+
+def mounted(kind: str, folder: str, name: str, *arguments):
+    """Call a function of this module where something is mounted over a folder, for this process alone.
+
+    None where nobody may mount.
+    """
+    user, group = os.geteuid(), os.getegid()
+    if sys.platform != "linux" or ctypes.CDLL(None).unshare(NEW_MOUNTS | (NEW_USER if user else 0)):
+        return None
+    if user:  # becomes root, as far as mounts go
+        for file, text in {"setgroups": "deny", "uid_map": f"0 {user} 1", "gid_map": f"0 {group} 1"}.items():
+            Path(f"/proc/self/{file}").write_text(text, "utf-8")
+    script = f"mount --make-rprivate / && {MOUNTS[kind].format(folder)}"
+    if subprocess.run(["sh", "-c", script], stdout=subprocess.DEVNULL, check=False).returncode:
+        return None
+    return globals()[name](*arguments)
+
+
 def look_again(places: dict, closed: str) -> dict:
     """Index, look four times whether a search would have work, open a file that nobody may read, and look again."""
     hub = opened(places)
@@ -454,3 +429,34 @@ def store_until(folder: str, seconds: float) -> None:
 
 VERSION_LINES = 50_000
 """Lines of a document that takes several moments to write."""
+
+
+def confined(statements: list[str], place: str) -> list[bool]:
+    """Try statements, in which `place` is a file, as a parser of foreign files; say whether each is forbidden."""
+    from kbhub.documents.source import _confine
+
+    _confine()
+    refusals = []
+    for statement in statements:
+        try:
+            exec(statement, {"os": os, "socket": socket, "subprocess": subprocess, "sys": sys, "place": place})
+            refusals.append(False)
+        except PermissionError as error:
+            refusals.append("may not" in str(error))
+    return refusals
+
+
+def note_until_killed(places: dict) -> None:
+    """Note queries, twenty at a time, and say how many there are."""
+    from kbhub.types import SearchResult
+    from kbhub.usage.log import flush, record
+
+    hub, number = opened(places), 0
+    while True:
+        for _ in range(20):
+            text = f"Question{number} of a victim"
+            result = SearchResult(query=text, mode="hybrid", hits=(), verdict="weak", searched=("project",))
+            record(hub, result, Query(text=text))
+            number += 1
+        flush()
+        os.write(1, f"{number}\n".encode())

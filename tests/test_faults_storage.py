@@ -90,13 +90,12 @@ def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
     assert faults.content(path) == rebuilt(shop)
 
 
-def test_a_full_file_system_loses_nothing_and_heals(shop, tmp_path):
+def test_a_full_file_system_loses_nothing_and_heals(shop, mounted, tmp_path):
     mount = tmp_path / "small"
     mount.mkdir()
     shop.env["KBHUB_CACHE_DIR"] = str(mount)
-    wrapper = faults.with_mount("small", mount)
     edit(shop)
-    before, full, after = faults.in_child("fill_mount", places(shop), "platypus", mount, wrapper=wrapper)
+    before, full, after = mounted("small", mount, "fill_mount", places(shop), "platypus", mount)
 
     assert before["errors"] == after["errors"] == []
     assert "Free space" in full["errors"][0]
@@ -114,13 +113,12 @@ def check_read_only(answer: dict) -> None:
     assert any("Cannot use" in problem for problem in answer["problems"])
 
 
-def test_an_index_on_a_read_only_file_system_is_searched(shop):
+def test_an_index_on_a_read_only_file_system_is_searched(shop, mounted):
     """One that was closed, and one whose journal is left."""
     killed(index_of(synced(shop), "notes"))
     shop.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
-    wrapper = faults.with_mount("read-only", Path(shop.env["KBHUB_CACHE_DIR"]))
 
-    check_read_only(faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper))
+    check_read_only(mounted("read-only", shop.env["KBHUB_CACHE_DIR"], "sync_and_ask", places(shop), "platypus"))
 
 
 def killed(path: Path) -> None:
@@ -194,10 +192,9 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
         assert "deploy.md" in answer["refs"]
 
 
-def test_a_read_only_base_is_indexed_and_searched(shop):
+def test_a_read_only_base_is_indexed_and_searched(shop, mounted):
     """In a project where nothing can be written."""
-    wrapper = faults.with_mount("read-only", shop.project)
-    answer = faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper)
+    answer = mounted("read-only", shop.project, "sync_and_ask", places(shop), "platypus")
 
     assert answer["errors"] == answer["problems"] == []
     assert "deploy.md" in answer["refs"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import make_environment, ran
+from conftest import make_environment
 from kbhub.documents import source as limits
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.source import GREETING, MOST_BYTES, IsolatedParser, packed, unpacked
@@ -418,23 +418,23 @@ SLOW = a_docx(paragraph("Words and words.") * 15_000)
 
 def test_files_that_take_too_long_cost_themselves_until_they_are_too_many(parser, monkeypatch):
     """The process is killed, and the next file gets another one; then the rest is left out, the first one named."""
-    with IsolatedParser() as slow:
-        assert "All is well." in told(slow, GOOD)[0]
-        first = slow._process
-        with monkeypatch.context() as hurried:
-            hurried.setattr(limits, "PARSE_SECONDS", 0.5)
-            assert told(slow, SLOW) == ("", "It takes more than 0.5 seconds to read; left out.")
-        assert first.returncode is not None
-        assert "All is well." in told(slow, GOOD)[0]
-        assert slow._process is not first
-        monkeypatch.setattr(limits, "MOST_LATE", 1)
-        left_out = slow.parse("b.docx", "docx", GOOD)
-        assert left_out.lines == ()
-        assert "such as a.docx" in left_out.problems[0]
-        assert "kbhub admin index --full" in left_out.problems[0]
-        process = slow._process
-        process.stdin.close()
-        assert process.wait(20) == 0  # it ends with whoever started it
+    monkeypatch.setattr(parser, "_late", [])
+    assert "All is well." in told(parser, GOOD)[0]
+    first = parser._process
+    with monkeypatch.context() as hurried:
+        hurried.setattr(limits, "PARSE_SECONDS", 0.5)
+        assert told(parser, SLOW) == ("", "It takes more than 0.5 seconds to read; left out.")
+    assert first.returncode is not None
+    assert "All is well." in told(parser, GOOD)[0]
+    assert parser._process is not first
+    with monkeypatch.context() as full:
+        full.setattr(limits, "MOST_LATE", 1)
+        left_out = parser.parse("b.docx", "docx", GOOD)
+    assert left_out.lines == ()
+    assert "such as a.docx" in left_out.problems[0]
+    assert "kbhub admin index --full" in left_out.problems[0]
+    parser._process.stdin.close()
+    assert parser._process.wait(20) == 0  # it ends with whoever started it
     assert "All is well." in told(parser, GOOD)[0]
 
 
@@ -451,12 +451,9 @@ def killing(parser, read, *, before=lambda: None):
 
 
 def test_a_process_that_dies_costs_its_file_alone(parser, monkeypatch):
-    """In the middle of a file, each time; one that died before or once is not the file's fault."""
+    """In the middle of a file, each time; one that died once is not the file's fault."""
     read = limits._read
     told(parser, GOOD)
-    parser._process.kill()
-    parser._process.wait()
-    assert "All is well." in told(parser, GOOD)[0]
     monkeypatch.setattr(limits, "_read", killing(parser, read, before=monkeypatch.undo))
     assert "All is well." in told(parser, a_docx(paragraph("All is well."), *[paragraph("Words.")] * 2_000))[0]
     monkeypatch.setattr(limits, "_read", killing(parser, read))
@@ -515,20 +512,15 @@ def test_values_that_no_index_can_store_are_refused(kind, wrong):
 
 
 FORBIDDEN = [
-    "open('/etc/hostname')", "open(sys.argv[1])", "open(sys.argv[1], 'w')", "os.open(sys.argv[1], os.O_RDWR)",
+    "open('/etc/hostname')", "open(place)", "open(place, 'w')", "os.open(place, os.O_RDWR)",
     "socket.create_connection(('127.0.0.1', 9))", "subprocess.run([sys.executable, '-c', ''])", "os.system('true')",
     "os.execv(sys.executable, ['x'])", "open(os.__file__, 'a')",
 ]  # fmt: skip
 
 
-def test_a_parser_may_not_leave_its_process(tmp_path):
+def test_a_parser_may_not_leave_its_process(children, tmp_path):
     """No other file, no connection and no program, whatever a library would do."""
     place = tmp_path / "there.txt"
     place.write_text("secret")
-    script = "import os, socket, subprocess, sys\nfrom kbhub.documents.source import _confine\n_confine()\n"
-    for statement in FORBIDDEN:
-        script += f"try:\n    {statement}\nexcept PermissionError as error:\n    print('may not' in str(error))\n"
-    done = ran(sys.executable, "-c", script, place)
-
-    assert done.out.split() == ["True"] * len(FORBIDDEN), done.err
+    assert children.call("confined", FORBIDDEN, place) == [True] * len(FORBIDDEN)
     assert place.read_text() == "secret"

@@ -92,12 +92,11 @@ def test_what_was_cut_short_can_be_done_again(environment, children):
     assert gone.read_bytes() == GONE
 
 
-def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment):
+def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment, mounted):
     """However often it is tried; it is where it was."""
     prepare(environment)
     knowledge = environment.project / "knowledge"
-    wrapper = faults.with_mount("read-only", knowledge)
-    refusals = faults.in_child("try_to_delete", places(environment), "a.md", 2, wrapper=wrapper)
+    refusals = mounted("read-only", knowledge, "try_to_delete", places(environment), "a.md", 2)
 
     assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' was not changed"] * 2
     assert [entry.path for entry in Trash(environment.hub().data).documents()] == ["gone.md"]

@@ -353,15 +353,6 @@ for number in range(count):
         if question % 7 == 0:
             flush()
 """
-VICTIM = """
-number = 0
-while True:
-    for _ in range(20):
-        note(f"Question{number} of {sys.argv[1]}")
-        number += 1
-    flush()
-    print(number, flush=True)
-"""
 
 
 def started(environment, script, *arguments):
@@ -429,13 +420,13 @@ def test_what_a_killed_process_left_is_swept_in_an_hour(environment, children, m
     assert memories(hub).total == 3
 
 
-def test_a_killed_process_leaves_a_readable_log(environment):
+def test_a_killed_process_leaves_a_readable_log(environment, children):
     """What was written is there after kill -9, the file is sound, and the next process goes on."""
-    victim = started(environment, VICTIM, "victim")
-    lines = [victim.stdout.readline() for _ in range(3)]
-    victim.kill()
-    victim.communicate(timeout=100)
-    written = int(lines[-1])
+    places = {"project": environment.project, "home": environment.home, "env": environment.env}
+    victim = children.start("note_until_killed", places)
+    *_, written = (int(children.line()) for _ in range(3))
+    os.kill(victim, signal.SIGKILL)
+    assert children.ended() == -signal.SIGKILL
     hub = environment.hub()
 
     log = QueryLog(log_path(hub))
