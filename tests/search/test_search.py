@@ -327,6 +327,24 @@ def test_decisions_are_found_by_their_numbers_if_one_begins_like_another(environ
     assert NEAR_ONLY not in result.notes
 
 
+@pytest.mark.parametrize(
+    ("query", "verdict", "absent"),
+    [
+        ("adr 12", "strong", ()),
+        ("what does decision 12 say", "strong", ()),
+        ("n-7", "strong", ()),
+        ("adr 12 and adr 14", "weak", ("14",)),
+        ("ADR-12 and PAY-99", "weak", ("PAY-99",)),
+        ("dashes of ADR-12, ADR-14", "weak", ("ADR-14",)),
+    ],
+)
+def test_a_number_that_calls_a_document_is_not_absent_and_another_one_is(environment, query, verdict, absent):
+    environment.write("knowledge/adr/0012-names.md", "# File names\n\nDashes.\n")
+    environment.write("knowledge/n-7.md", "# Fees\n\nAnd the ADR on fees.\n")
+    result = search(environment, query)
+    assert (result.verdict, result.unmatched) == (verdict, absent)
+
+
 @pytest.mark.parametrize("file", ["2024-05-{}.md", "2024_05_{}-names.md", "2024-{}.md", "2024.{}.md"])
 def test_a_date_numbers_no_document(environment, file):
     environment.write("knowledge/why.md", "# Notes of 2024\n\nWhy we took notes in 2024.\n")

@@ -120,17 +120,19 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
         within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
         whole = asked in (file, file[1:] if file and file[0].isdigit() else file)
-        called = bool(numbers) and not numbers.isdisjoint(numbers_of(bases.open[hit.key[0]].base, path))
+        own = numbers_of(bases.open[hit.key[0]].base, path) if numbers else ()
+        called = [name for name, meant in numbers.items() if meant in own]
         if hit.document_key not in named and (
             whole or called or any(asked[at : at + len(file)] == file for at in within)
         ):
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
-            hit.sought = whole or (called and alone)
+            hit.sought = whole or (alone and bool(called))
+            plan.named |= {plan.question.casefold(), *called} if whole else {*called}
 
 
-def numbers_asked(question: str) -> tuple[set[tuple[str, str]], bool]:
-    """Return the numbers that a question calls documents by, and whether it asks for nothing else.
+def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
+    """Return what a question calls documents by their numbers, see `numbers_in`, and whether it has nothing else.
 
     With other words, `ADR-12` is one, and `python 3` is not.
     """
@@ -138,7 +140,7 @@ def numbers_asked(question: str) -> tuple[set[tuple[str, str]], bool]:
     for number in sorted(numbers, key=len, reverse=True):  # `adr 12` before `adr 1`
         others = others.replace(number, " ")
     alone = bool(numbers) and all(word in STOP_WORDS or is_asking(word) for word in _name(others))
-    return {meant for name, meant in numbers.items() if alone or "-" in name}, alone
+    return {name: meant for name, meant in numbers.items() if alone or "-" in name}, alone
 
 
 @lru_cache(maxsize=PATHS)

@@ -23,7 +23,7 @@ from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, kno
 from kbhub.index.query.excerpts import ASKS_DECISION, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import Term, parse_query
 from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, numbers_in, numbers_of, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, numbers_of, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
 from kbhub.sync.freshness import Freshness
@@ -135,8 +135,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
             hits.sort(key=attrgetter("score"), reverse=True)
 
     replaced, complete = {fix.typed for fix in fixes}, bases.complete
-    if hits and any(part.signal == evidence.NAME for part in hits[0].parts):
-        replaced |= {word for word in words.unmatched if numbers_in(word)}
+    named_by = " ".join(plan.named).split()
+    replaced |= {word for word in words.unmatched if word.casefold() in named_by}
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
     trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
@@ -165,14 +165,13 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         hits=described(page, plan, bases, (*sought, *[fix.term for fix in fixes]), scale),
         total=total,
         total_exact=not ends,
-        unmatched=tuple([word for word in unmatched if not evidence.is_asking(word)]),
+        unmatched=tuple(dict.fromkeys([word for word in unmatched if not evidence.is_asking(word)])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
         verdict=judge.verdict(trust if kept else 0.0) if complete else None,
         terms=(*[term.text for term in sought], *[fix.used for fix in fixes]),
     )
-    near_only = complete and bool(words.terms) and not any(term.found for term in words.terms)
-    near_only = near_only and not any(hit.sought for hit in hits)
+    near_only = complete and bool(words.terms) and not plan.named and not any(term.found for term in words.terms)
     nothing = complete and all(selection and not selection.documents for selection in plan.selections)
     return judge.annotated(result, plan, bases, near_only=near_only, filtered_out=nothing, ends=ends)
 
@@ -227,7 +226,7 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
 
 def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
     """Return the documents that a query calls by their number, and that were found neither by words nor by meaning."""
-    (meant, _), found = evidence.numbers_asked(plan.question), list[Candidate]()
+    meant, found = {*evidence.numbers_asked(plan.question)[0].values()}, list[Candidate]()
     for number, base in enumerate(bases.open) if meant and plan.asks_for(evidence.NAME) else ():
         numbered = paths_with(base.index, {number for _, number in meant})
         paths = [path for path in numbered if not meant.isdisjoint(numbers_of(base.base, path))][:MOST_NUMBERED]

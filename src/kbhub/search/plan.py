@@ -89,6 +89,8 @@ class Plan:
     """Largest share of the query's terms, by weight, that a single chunk has."""
     both: bool = False
     """Whether chunks are ranked by words and by meaning."""
+    named: frozenset[str] = frozenset()
+    """What in the query names a document that was found, folded."""
     examined: Sequence[Candidate] = ()
     """Candidates whose texts were examined, in the order before that."""
 

@@ -226,7 +226,8 @@ def looked_up(
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
         for term in distinct(order)
     ]
-    unmatched = (*[term.text.strip(PUNCTUATION) or term.text for term in weighted if not term.found], *absent)
+    nowhere = (*[term.text for term in weighted if not term.found], *absent)
+    unmatched = tuple([text.strip(PUNCTUATION) or text for text in nowhere])
     occurring = [(postings, times[match], weights[match]) for match, postings in counted.items()]
     return occurring, tuple(weighted), tuple(missing), unmatched
 
