@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kbhub.server.daemon import proxy
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.protocol import DaemonFolder, is_held, read_record
 
@@ -92,9 +93,12 @@ class Window:
         for line in self.process.stderr:
             self.errors += line
 
-    def send(self, message):
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    def feed(self, data):
+        self.process.stdin.write(data)
         self.process.stdin.flush()
+
+    def send(self, message):
+        self.feed(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def begin(self, message):
         """Ask, and do not wait for the answer; give the id."""
@@ -149,13 +153,48 @@ class Window:
         return code
 
 
+class Relay(Window):
+    """A window in this process, of a daemon that runs: what `serve --connect` relays, without pipes of its own."""
+
+    def __init__(self, environment, arguments=CONNECT, **variables):
+        self.ids, self.said, self.kept, self.errors, self.lines = 0, queue.Queue(), [], b"", queue.Queue()
+        given = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(environment.project)
+            patch.setattr(proxy, "run", lambda *them: given.extend(them))
+            proxy.connect(proxy.wanted([*arguments[2:]]), settings(environment, **variables))
+        link, reach, *more = given
+        self.proxy = proxy.Proxy(link, reach, self, *more)
+        self.thread = threading.Thread(target=self.proxy.run, args=(iter(self.lines.get, None),), daemon=True)
+        self.thread.start()
+
+    def write(self, line):
+        self.said.put(json.loads(line))
+
+    def flush(self):
+        pass
+
+    def feed(self, data):
+        self.lines.put(data)
+
+    def end(self):
+        self.lines.put(None)
+        self.thread.join(PATIENCE)
+        self.proxy._leaving = True  # it wants no other daemon
+        if link := self.proxy._link:
+            link.close()
+        self.said.put(None)
+        return 0
+
+
 @contextmanager
 def windows(environment):
     """Open windows; at the end, they and the daemon are gone."""
     opened = []
 
-    def begin(*arguments, **options):
-        opened.append(Window(options.pop("place", environment), *arguments, **options))
+    def begin(*arguments, inside=False, **options):
+        kind = Relay if inside else Window
+        opened.append(kind(options.pop("place", environment), *arguments, **options))
         return opened[-1]
 
     try:

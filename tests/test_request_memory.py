@@ -1,6 +1,8 @@
 """What requests may cost, one or many at once: each is answered, what is read of long ones bounded, memory small."""
 
+import os
 import random
+import signal
 import sys
 import threading
 import traceback
@@ -313,15 +315,18 @@ def test_servers_that_start_together_index_once(environment, count):
     connection.close()
 
 
-def test_a_server_takes_over_when_the_one_that_indexes_is_killed(environment):
+def test_a_server_takes_over_when_the_process_that_indexes_is_killed(environment, children):
     """The rest is indexed by who is left, without being asked."""
     for number in range(400):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\n{'words of many kinds ' * 60}\n")
+    (base,) = (hub := environment.hub()).select()
+    child = children.start("index_until", base.path, hub.index(base).path, "outside", 0)
+    assert children.line() == "change"
     with windows(environment) as begin:
-        first, second = begin(SERVE), begin(SERVE)
-        for window in (first, second):
-            window.handshake()
-            window.ask(LIST)
-        first.process.kill()
-        until(lambda: documents(second) == 400)
-        assert second.end() == 0
+        window = begin(SERVE)
+        window.handshake()
+        window.ask(LIST)
+        os.kill(child, signal.SIGKILL)
+        assert children.ended() == -signal.SIGKILL
+        until(lambda: documents(window) == 400)
+        assert window.end() == 0

@@ -344,7 +344,7 @@ def test_who_says_nothing_keeps_nobody_out(served):
             silent[-1].connect(read_record(folder_of(environment)).link)
         assert silent[0].recv(1) == b""
         assert time.monotonic() - began < GREETING_SECONDS
-        window = begin()
+        window = begin(inside=True)
         handshake = window.handshake()
         headers, asked = headers_of(environment), question()
         health = httpx2.get(url.replace("/mcp", "/health"), headers=headers, timeout=PATIENCE)

@@ -157,7 +157,7 @@ def fuzz_window(window, modern, seed, count):
     fuzz = Fuzz(seed, modern=modern)
     sent = [fuzz.frame() for _ in range(count)]
     window.ids = 10**9
-    window.process.stdin.write(b"".join(one.data + b"\n" for one in sent))
+    window.feed(b"".join(one.data + b"\n" for one in sent))
     assert "1. deploy.md" in text_of(window.ask(good(modern)))
     owed = {json.dumps(one.id) for one in sent if one.owed in (ONE, REFUSED) and one.id is not None}
     while not owed <= {json.dumps(message["id"]) for message in window.kept if "id" in message}:
