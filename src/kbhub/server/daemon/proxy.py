@@ -206,7 +206,7 @@ class Proxy:
                         return
                     stream.acknowledged = True
         self._write(line)
-        note = self._link and self._link.note
+        note = (link := self._link) and link.note
         if request and request.method in protocol.FIRST and "result" in message and self._notes and note:
             name, seen = note
             with suppress(OSError):  # such as a full disk
