@@ -55,6 +55,7 @@ from kbhub.server.daemon.protocol import (
 )
 from kbhub.workspace.files import RACY_SECONDS
 from kbhub.workspace.tool_names import CORE
+from test_frames import CASES, fuzz_window, judge
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
@@ -186,6 +187,18 @@ def test_who_does_not_know_the_token_is_not_served(shared):
         with suppress(OSError):
             link.send(b"x" * (GREETING_BYTES + 1))
         assert [json.loads(line)["reason"] for line in link.lines()] in ([], ["greeting"])
+
+
+@pytest.mark.parametrize(("modern", "seed", "count"), CASES)
+def test_every_frame_is_answered_by_way_of_the_daemon(shared, tmp_path, modern, seed, count):
+    """Of a window that speaks for a folder of its own."""
+    one, _, begin, *_ = shared
+    place = furnish(replace(one, project=tmp_path), "canary")
+    make_repository(tmp_path)
+    sent, answers, code = fuzz_window(begin(inside=True, place=place), modern, seed, count)
+
+    judge(sent, answers)
+    assert (code, b"Traceback" in folder_of(one).log.read_bytes()) == (0, False)
 
 
 def test_a_daemon_that_dies_or_that_nobody_can_reach_is_replaced_and_its_calls_fail(place, begin):
