@@ -284,6 +284,16 @@ def test_an_excerpt_of_a_long_line_shows_the_term_and_one_of_many_empty_lines_ta
     assert "w1" in part
 
 
+def test_an_excerpt_is_not_cut_within_an_address():
+    """A script without spaces is cut anywhere."""
+    address = f"https://docs.example/{'leave-an-element-out-' * 8}of-it"
+    text = f"{'Before. ' * 60}See [how]({address}) for this. A needle is shown. {'After. ' * 60}{address}"
+    parts = [excerpt(text, parse_query("needle").terms, limit)[0] for limit in (120, 400, 700)]
+
+    assert all("needle" in part and ("element" not in part or address in part) for part in parts)
+    assert len(excerpt("说明针" * 300, parse_query("针").terms, 200)[0]) <= 200
+
+
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
     """Neither the beginning with the commonest word nor a line that only asks is shown instead."""
     filler = [f"Storage is a matter of part {number}." for number in range(20)]

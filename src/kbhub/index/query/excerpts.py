@@ -201,8 +201,15 @@ def _bounds(text: str, limit: int) -> list[int]:
         end = start + len(line)
         while end - start > limit:
             ends = [match.end() for match in _SENTENCE_END.finditer(text, start, start + limit)]
-            start = ends[-1] if ends else (text.rfind(" ", start, start + limit) + 1 or start + limit)
-            bounds.append(start)
+            if ends:
+                start = ends[-1]
+            elif (space := text.rfind(" ", start, start + limit)) >= 0:
+                start = space + 1
+            else:  # an address, mostly, or a script without spaces
+                word = text[start : min(end, start + 4 * limit)].partition(" ")[0]
+                start += len(word) + 1 if word.isascii() and len(word) < 4 * limit else limit
+            if start < end:
+                bounds.append(start)
         start = end + 1
         bounds.append(start)
     bounds[-1] = len(text)
