@@ -295,12 +295,15 @@ def test_an_index_that_is_still_being_made_judges_nothing(shop):
 
 @pytest.mark.parametrize("query", ["EIP-1559 base fee", "eip-1559", "base fee of eip 1559"])
 def test_a_document_that_the_query_names_comes_first(environment, query):
-    """A file name with a number is found before those that only mention it, however often."""
-    environment.write("knowledge/EIPS/eip-1559.md", "# Fee market change\n\nA transaction pricing mechanism.\n")
+    """A file name with a number is found before those that only mention it, however often, and its text is shown."""
+    text = "---\neip: 1559\n---\n# Fee market change\n\nA transaction pricing mechanism.\n"
+    environment.write("knowledge/EIPS/eip-1559.md", text)
     for number in range(1560, 1572):
         environment.write(f"knowledge/EIPS/eip-{number}.md", "# Base fee\n\nEIP-1559 base fee, of EIP-1559.\n")
 
-    assert refs(search(environment, query))[0] == "EIPS/eip-1559.md"
+    first = search(environment, query).hits[0]
+
+    assert (first.ref, first.excerpt) == ("EIPS/eip-1559.md", text[text.index("#") :].strip())
 
 
 @pytest.mark.parametrize("query", ["ADR-0012", "adr 12", "what does ADR-12 say", "decision 12"])

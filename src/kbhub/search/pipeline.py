@@ -421,8 +421,9 @@ def described(
             ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)
-        text, offset = _excerpt(chunk, words, room, weights, decided=decided)
-        more = {second.id: _excerpt(second, words, SECOND_CHARACTERS, weights, decided=decided)[0]} if second else {}
+        shown = partial(_excerpt, terms=words, weights=weights, decided=decided, sought=best.sought)
+        text, offset = shown(chunk, room)
+        more = {second.id: shown(second, SECOND_CHARACTERS)[0]} if second else {}
         own, age = said[best.key[0]], age_days(document, bases.now)
         outdated_by = own.outdated.get(document.id)
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
@@ -480,13 +481,15 @@ def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> lis
 
 
 def _excerpt(
-    chunk: ChunkRow, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float], *, decided: bool
+    chunk: ChunkRow, limit: int, *, terms: tuple[Term, ...], weights: Mapping[str, float], decided: bool, sought: bool
 ) -> tuple[str, int]:
-    """Cut an excerpt: from the front matter only if nothing else matches, and from the decision on if that is asked."""
+    """Cut an excerpt: from the decision on if that is asked, and from the front matter only if nothing else matches and
+    the document was not asked for by its name or number, which may be there.
+    """
     decision = DECISION.search(chunk.text, chunk.prose) if decided else None
     at = decision.start() if decision else chunk.prose
     front, prose = chunk.text[:at], chunk.text[at:]
-    if front and not decision and not (prose.strip() and (spans(prose, terms) or not spans(front, terms))):
+    if front and not decision and not (prose.strip() and (sought or spans(prose, terms) or not spans(front, terms))):
         front, prose = "", chunk.text
     part, offset = excerpt(prose, () if decision else terms, limit, weights)
     return part, offset + front.count("\n")
