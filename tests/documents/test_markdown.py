@@ -421,6 +421,9 @@ UNSEEN = [
     (".. _Guide: https://a.example\n.. _far:\n   https://b.example\n\nText.", "\n\n\n\nText."),
     ("[[TOC]]\n\n[toc]\n\n* x\n{:toc}\n\n[[toc]] [TOC] in text", "\n\n\n\n\n\n\n[[toc]] [TOC] in text"),
     (".. toctree::\n   :titlesonly:\n\n   one\n   two\n\nText.", "\n\n\n\n\n\nText."),
+    ("Text.\n\n<Card", "Text.\n\n"),
+    ('Text.\n<Card\n  title="a > b"\n  size={1}', "Text.\n\n\n"),
+    ('  title="a"\n  size={1}\n/>\nText.', "\n\n\nText."),
     ("Title\n-----\n\n.. code-block:: sh\n   :caption: x\n\n   run", "Title\n\n\n\n\n\n   run"),
 ]
 
@@ -456,6 +459,7 @@ def test_a_link_that_the_build_of_a_site_computes_leads_to_the_page_that_it_name
         'import the data into "warehouse"',
         "export function of the pump is vital.\nMore of it.",
         "Say :on-call: to all.\n\n[WARNING]: stop",
+        'title="a"\nsize=1\nText, for <Name',
         "A match of [a-z][0-9] counts.",
         "Write `{{< ref >}}`; {{ message }} and ${{ secrets.KEY }} stay.",
     ],

@@ -83,6 +83,17 @@ def test_code_quoted_on_one_line_has_no_fences():
     assert text.endswith("\n   > Run it: which kbhub Then wait.")
 
 
+def test_a_quote_on_one_line_has_no_marks_and_a_heading_that_is_said_already_is_not_quoted():
+    callout = "> [!warning]- Mind\n>\n> > Back up all <div> > 3\n> first."
+    text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=callout),)), hit(1, excerpt=callout)])
+
+    assert ' · lines 9-12: "Mind Back up all <div> > 3 first."\n' in text
+    assert text.endswith("\n   > Mind Back up all <div> > 3 first.")
+    assert answer([hit(0), hit(1, excerpt="## Roll back\n\n")]).endswith(
+        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90'
+    )
+
+
 def test_behind_a_certain_first_hit_the_others_are_one_line_each():
     hits = [hit(0), hit(1, score=0.85), hit(2, score=0.5)]
     certain, unsure = answer(hits, verdict="strong"), answer(hits, verdict="weak")
@@ -190,6 +201,8 @@ def test_a_document_is_read_verbatim_and_says_how_to_go_on():
         'a.md · #0000aa · lines 1-2 of 9 · "A"\n```\na\nb\n```\ncontinues: read(refs="a.md:3:7")\n\n'
         'Not read: "b.md": No b.'
     )
+    unread = (Unread(ref="b.md", message="No document 'b.md'."),)
+    assert search.read_answer(ReadResult(unread=unread)) == "Not read: No document 'b.md'."
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))

@@ -79,7 +79,8 @@ async def test_bases_are_a_name_a_list_or_left_out_and_a_near_miss_is_suggested_
     assert "```\n3: The deploy of service 1.\n```" in text_of(mixed)
     assert "Did you mean guides/deploy.md" in text_of(mixed)
     assert alone.is_error is True
-    assert text_of(alone).startswith('Not read: "../../secret.md": ')
+    assert text_of(alone).startswith("Not read: ")
+    assert text_of(alone).count("../../secret.md") == 1
 
 
 @pytest.mark.parametrize(

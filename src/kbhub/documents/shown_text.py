@@ -156,6 +156,9 @@ NO_TEXT = "mermaid"
 """Language of diagrams, and here of code that consists of lines from other files."""
 
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+(?:\[![\w-]+\][+-]?[ \t]*)?")
+"""The marks of a quote, and the type of a callout (GitHub, Obsidian)."""
+
 _OPENING = re.compile(
     r"(?P<indent> *)(?:(?P<colons>:{3,}) *(?P<kind>[\w-]*) *(?:\[(?P<label>[^\]]*)\]|(?P<rest>[^{\[]*))(?:\{.*\})?"
     r"|(?:!!!|\?\?\?\+?) +(?P<type>[\w-]+)[\w -]*(?:\"(?P<title>[^\"]*)\")?|===[!+]? +\"(?P<tab>[^\"]+)\") *$"
@@ -175,6 +178,8 @@ _INCLUDE = r"[ \t>]*\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}[ 
 _BRACES = r"\{(?:[^{}]|" * 4 + r"\{[^{}]*\}" + r")*+\}" * 4
 """A value of a component, nested up to five deep."""
 
+_PROPERTY = rf"\s*[\w:-]+=(?:\"[^\"]*\"|'[^']*'|{_BRACES})"
+
 _HIDDEN = (
     r"^import[ \t]+(?:(?:[\w$]+|\{[^{}'\"]{0,500}\}|\*[ \t]+as[ \t]+[\w$]+)(?:[ \t]*,[ \t]*\{[^{}'\"]{0,500}\})?"
     r"[ \t]+from[ \t]+)?['\"][^'\"\n]+['\"];?[ \t]*$"
@@ -185,6 +190,7 @@ _HIDDEN = (
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
     rf"(?P<attributes>\s(?:[^<>{{}}\"']|\"[^\"]*\"|'[^']*'|{_BRACES})*+)?/?>"
     r"|^[ \t]*/>[ \t]*$"
+    rf"|^[ \t]*<[A-Z][\w.]*(?:{_PROPERTY})*\s*\Z|\A(?:{_PROPERTY})+\s*/?>"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
     rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
@@ -331,8 +337,9 @@ def _code(text: str) -> dict[int, str]:
 
 
 def without_fences(text: str) -> str:
-    """Return a text without its empty lines and the first and last lines of fenced code."""
-    return "\n".join([line for line in text.split("\n") if line.strip() and not _FENCE.match(line)])
+    """Return a text without its empty lines, the marks of quotes, and the first and last lines of fenced code."""
+    lines = [_QUOTED.sub("", line) for line in text.split("\n") if not _FENCE.match(line)]
+    return "\n".join(filter(str.strip, lines))
 
 
 def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs: bool = False) -> Iterator[str]:

@@ -319,8 +319,10 @@ def _quote_lines(quote: Quote) -> list[str]:
             from kbhub.index.query.excerpts import excerpt  # noqa: PLC0415 - loads SQLite, which `--help` does without
 
             lines = without_fences(_FRONT_MATTER.sub("", text) or text).split("\n")
-            while len(lines) > 1 and lines[0].startswith("#"):  # the headings are in the title already
+            while lines and lines[0].startswith("#"):  # the headings are in the title already
                 del lines[0]
+            if not lines:
+                return []
             text, _ = excerpt(unmarked("\n".join(lines)), quote.terms, GLANCE_CHARACTERS)
         return ["   > " + re.sub(r"`{3,}|~{3,}", "`", one_line(text, quote.limit))]
     text = cut(quote.text, quote.limit)

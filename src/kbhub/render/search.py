@@ -317,8 +317,9 @@ def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numb
             rest = Ref(reading.ref, reading.docid, reading.rest.removeprefix(reading.ref))
             parts[-1] += f"\n{model_line(say('continues: {}', Call('read', {'refs': rest})))}"
     for unread in result.unread:
-        message = say("Not read: {}: {}", Name(unread.ref, LINE_BYTES), Line(unread.message, ERROR_BYTES))
-        parts.append(model_line(message))
+        said = Line(unread.message, ERROR_BYTES)
+        named = say("{}", said) if unread.ref in unread.message else say("{}: {}", Name(unread.ref, LINE_BYTES), said)
+        parts.append(model_line(say("Not read: {}", named)))
     if result.cursor:
         numbers = {"line_numbers": True} if line_numbers else {}
         call = Call("read", {"refs": refs if isinstance(refs, str) else [*refs], **numbers, "cursor": result.cursor})
