@@ -146,7 +146,7 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
         result=None,
         bases=site.bases(),
         model=site.hub.config().settings.answers.model,
-        recent=list(own.values())[: -STARTED - 1 : -1],
+        recent=[own[text] for text in dict.fromkeys([query.text for query in queries if query.text in own])][:STARTED],
         saved=[(parse_qs(address[2:])["q"][0], address) for address in (_saved(site) if empty else ())],
         changed=sorted(changed, key=lambda one: one[0], reverse=True)[:STARTED],
         tags=tags.most_common(SHOWN_TAGS * 2),
