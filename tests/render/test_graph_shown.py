@@ -32,7 +32,7 @@ def hostile(environment):
     return synced(environment)
 
 
-def test_related_is_shown_by_kind_in_every_format(kbhub):
+def test_related_is_shown_by_kind_in_every_format(kbhub, environment):
     """Headings with counts, documents with line and text, what is broken; JSON is the whole, others are records."""
     code, out, err = kbhub("related", "b.md", "--kind", "backlink", "--kind", "tag")
     assert (0, "") == (code, err)
@@ -42,6 +42,9 @@ def test_related_is_shown_by_kind_in_every_format(kbhub):
     out = kbhub("related", "a.md", "--hops", "0").out
     assert "Links to (1)" in out
     assert "line 6  markdown gone.md  no such document or file" in out
+    environment.write("knowledge/d.md", "# D\n\n[[b#B]] and [[c#C|the third]]\n")
+    out = kbhub("related", "d.md", "--kind", "link").out
+    assert (out.count("at B"), out.count("at C")) == (0, 1)
     whole = kbhub("related", "a.md", "--json", "--hops", "2").json
     assert {"link", "backlink", "tag"} <= {one["kind"] for one in whole["neighbours"]}
     assert kbhub("related", "a.md", "--csv").out.startswith('"kind","direction","hop","docid","ref"')

@@ -170,7 +170,8 @@ def _neighbour(neighbour: Neighbour) -> Item:
     via = say(f"hop {neighbour.hop} via {{}}", Name(neighbour.via, LINE_BYTES)) if neighbour.via else ""
     names = ("names it" if inwards else "named by it") if named else ""
     score = "" if neighbour.score is None else f"{neighbour.score:.2f}"
-    heading = say("at {}", Name(neighbour.heading)) if neighbour.heading else ""
+    named_already = f"#{neighbour.heading}" in (neighbour.context or "")
+    heading = say("at {}", Name(neighbour.heading)) if neighbour.heading and not named_already else ""
     links = f"{neighbour.count} links" if neighbour.count > 1 else ""
     others = ", ".join(neighbour.ambiguous)
     ambiguous = say("ambiguous, or {}", Name(others, LINE_BYTES)) if others else ""
