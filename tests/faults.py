@@ -322,12 +322,14 @@ def mounted(kind: str, folder: str, name: str, *arguments):
 
     None where nobody may mount.
     """
-    user, group = os.geteuid(), os.getegid()
+    user, maps = os.geteuid(), {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
     if sys.platform != "linux" or ctypes.CDLL(None).unshare(NEW_MOUNTS | (NEW_USER if user else 0)):
         return None
-    if user:  # becomes root, as far as mounts go
-        for file, text in {"setgroups": "deny", "uid_map": f"0 {user} 1", "gid_map": f"0 {group} 1"}.items():
+    try:
+        for file, text in maps.items() if user else ():  # become root, as far as mounts go
             Path(f"/proc/self/{file}").write_text(text, "utf-8")
+    except OSError:  # some systems let none but root
+        return None
     script = f"mount --make-rprivate / && {MOUNTS[kind].format(folder)}"
     if subprocess.run(["sh", "-c", script], stdout=subprocess.DEVNULL, check=False).returncode:
         return None
