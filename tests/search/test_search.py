@@ -348,6 +348,14 @@ def test_a_number_that_calls_a_document_is_not_absent_and_another_one_is(environ
     assert (result.verdict, result.unmatched) == (verdict, absent)
 
 
+def test_a_common_word_is_not_strong_because_a_file_is_called_so(environment):
+    environment.write("knowledge/overview.md", "# The desktop client\n\nIt starts again, and an overview is shown.\n")
+    for number in range(6):
+        environment.write(f"knowledge/r{number}.md", f"# Rules {number}\n\nFor an overview, see rule {number}.\n")
+    result = search(environment, "overview")
+    assert (result.verdict, result.hits[0].ref) == ("weak", "overview.md")
+
+
 @pytest.mark.parametrize("file", ["2024-05-{}.md", "2024_05_{}-names.md", "2024-{}.md", "2024.{}.md"])
 def test_a_date_numbers_no_document(environment, file):
     environment.write("knowledge/why.md", "# Notes of 2024\n\nWhy we took notes in 2024.\n")

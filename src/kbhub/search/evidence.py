@@ -127,7 +127,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         ):
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
-            hit.sought = whole or (alone and bool(called))
+            hit.sought = (whole and len(asked) > 1) or (alone and bool(called))
             plan.named |= {plan.question.casefold(), *called} if whole else {*called}
 
 

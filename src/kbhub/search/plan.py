@@ -154,7 +154,7 @@ class Candidate:
     score: float = 0.0
     evidence: Evidence | None = None
     sought: bool = False
-    """Whether the query is nothing but the name of its document."""
+    """Whether the query is nothing but the name of its document, of several words, or its number."""
     spoken: bool = False
     replaces: Sequence[Key] = ()
     replaced_by: Key | None = None
