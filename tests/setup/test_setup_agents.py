@@ -226,6 +226,7 @@ def test_what_somebody_made_theirs_is_left_alone(account, what):
 
 def test_a_person_is_offered_the_subagent_and_the_lines(account):
     assert "No MCP client found" in account.run("--subagent", "--yes")[2]
+    assert "Subagents" not in account.run(typed="y\n")[2]  # nobody has any
     (account.home / ".claude").mkdir()
     code, _, err = account.run("--no-hooks", typed="n\ny\n")
     lines, file = account.project / "AGENTS.md", account.home / SUBAGENTS["claude-code"]

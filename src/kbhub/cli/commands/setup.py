@@ -111,7 +111,7 @@ def setup(
             elif hooks or (asking and any(one.name in HOOK_CLIENTS for one in chosen) and confirmed(HOOKS_QUESTION)):
                 tasks += (hooking := hooks_tasks(chosen, machine, how.argv, remove=False))
                 notes += (SPEAK,) if hooking else ()
-            if subagent is None and not (remove or yes or dry_run):
+            if (chosen or by_hand) and subagent is None and not (remove or yes or dry_run):
                 tasks += _offered(chosen, machine, common, lines=not agents_md)
         if remove and subagent is None:
             tasks += subagent_tasks(chosen if client else CLIENTS, machine, root, remove=True)
