@@ -315,6 +315,7 @@ def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_i
     result = search(environment, query)
     assert (result.verdict, result.hits[0].ref, result.unmatched) == ("strong", "decisions/0012-names.md", ())
     assert result.hits[0].start_line == 1
+    assert search(environment, "show me the folders").verdict != "strong"
     assert search(environment, "what does PAY-14 mean").verdict == "strong"
     assert search(environment, "what does ADR-13 say").verdict != "strong"
 

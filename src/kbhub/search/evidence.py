@@ -93,9 +93,15 @@ def is_name(text: str) -> bool:
     return is_identifier(text) and not any(map(str.isspace, bare)) and _JOINED_WORDS.fullmatch(bare) is None
 
 
-def is_asking(word: str) -> bool:
-    """Return whether a word only asks for what the others name."""
-    return _ASKING.fullmatch(word.strip(_MARKS)) is not None
+def asking(words: Iterable[str]) -> set[str]:
+    """Return those of a query's words that only ask, if all others are names or numbers."""
+    found, others = set[str](), list[str]()
+    for word in words:
+        if _ASKING.fullmatch(word.strip(_MARKS)):
+            found.add(word)
+        else:
+            others.append(word)
+    return found if others and all(is_name(word) or word.isdecimal() for word in others) else set()
 
 
 @lru_cache(maxsize=PATHS)
@@ -128,7 +134,8 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             named.add(hit.document_key)
             hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
             hit.sought = (whole and len(asked) > 1) or (alone and bool(called))
-            plan.named |= {plan.question.casefold(), *called} if whole else {*called}
+            plan.named |= {*called, *(filter(_ASKING.fullmatch, asked) if hit.sought else ())}
+            plan.named |= {plan.question.casefold()} if whole else set()
 
 
 def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
@@ -139,7 +146,7 @@ def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
     numbers, others = numbers_in(question), question.casefold()
     for number in sorted(numbers, key=len, reverse=True):  # `adr 12` before `adr 1`
         others = others.replace(number, " ")
-    alone = bool(numbers) and all(word in STOP_WORDS or is_asking(word) for word in _name(others))
+    alone = bool(numbers) and all(word in STOP_WORDS or _ASKING.fullmatch(word) for word in _name(others))
     return {name: meant for name, meant in numbers.items() if alone or "-" in name}, alone
 
 
@@ -210,7 +217,7 @@ class QueryTerms:
         for term in terms:
             if is_identifier(term.text) and (pattern := verbatim(term.text)):
                 self._names.append((pattern, term.weight, rarity(term.text) / len(forms[term.text])))
-        self._asking = set(filter(is_asking, self._texts))
+        self._asking = asking(self._texts)
         self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
@@ -247,9 +254,7 @@ class QueryTerms:
             definition=defined / self._total,
             names=rare_names / self._rarity,
             missing=tuple(missing),
-            literal=named >= WHOLLY * self._named_weight
-            and self._asking.issuperset([word for word, _ in missing])
-            and len(missing) < len(self._texts),
+            literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
             text=text,

@@ -10,7 +10,7 @@ from operator import itemgetter
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Term, fold
-from kbhub.search.evidence import cohesion, gap, is_asking, is_identifier, is_name, rarity
+from kbhub.search.evidence import asking, cohesion, gap, is_identifier, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
@@ -146,7 +146,7 @@ def judge(
     # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
     certain = bool(literal and texts) and texts.keys() <= {term.text for term in sought}
-    content = [text for text in texts if not is_asking(text)] or list(texts)
+    content = texts.keys() - asking(texts)
     named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in content)
     if certain:
         stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}

@@ -138,6 +138,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     named_by = " ".join(plan.named).split()
     replaced |= {word for word in words.unmatched if word.casefold() in named_by}
     unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
+    asking = evidence.asking([term.text for term in sought])
     trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
     if named and plan.both:  # by its meaning, a name is near everything
@@ -165,7 +166,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         hits=described(page, plan, bases, (*sought, *[fix.term for fix in fixes]), scale),
         total=total,
         total_exact=not ends,
-        unmatched=tuple(dict.fromkeys([word for word in unmatched if not evidence.is_asking(word)])),
+        unmatched=tuple(dict.fromkeys([word for word in unmatched if word not in asking])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
         verdict=judge.verdict(trust if kept else 0.0) if complete else None,
