@@ -258,7 +258,8 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
         choice.near = max(0.0, cosine)
     for choice in choices if ASKS_DECISION.search(prepared.question) else ():
         first = choice.at == 0 and DECISION.match(f"# {heading_of(choice.unit, choice.passage)}\n")
-        choice.near = 1.0 if first or DECISION.match(choice.unit.text) else choice.near
+        if choice.passage.docid == prepared.passages[0].docid and (first or DECISION.match(choice.unit.text)):
+            choice.near = 1.0
     return choices
 
 

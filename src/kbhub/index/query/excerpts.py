@@ -46,7 +46,9 @@ _DECIDES = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 ASKS_DECISION = re.compile(
-    r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?|adr(?=[-_ ]?\d))(?![a-z])", re.IGNORECASE
+    r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?|wh(?:at|ich)\b.{1,60}\bwe use)\b"
+    r"|\badr(?=[-_ ]?\d)",
+    re.IGNORECASE,
 )
 DECISION = re.compile(
     r"^(?:#{1,6}[ \t]*(?:\d+\.?[ \t]*)?(?:decision|decision outcome|outcome|resolution)[ \t:]*$"
