@@ -139,12 +139,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 60440,
-    "code lines": 42819,
+    "lines": 59814,
+    "code lines": 42234,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 44417,
+    "test lines": 44189,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 
