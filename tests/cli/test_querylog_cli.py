@@ -74,7 +74,7 @@ def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment)
 
 
 def test_gaps_are_found_listed_and_closed(kbhub, environment):
-    assert kbhub("gaps") == (0, "", f"kbhub: No gaps: every repeated question has an answer here.\nkbhub: {RULE}\n")
+    assert kbhub("gaps") == (0, "", f"kbhub: No gaps: no repeated question lacks an answer here.\nkbhub: {RULE}\n")
     ask_often(environment, COFFEE)
     code, out, err = kbhub("gaps")
     assert (code, err) == (0, f"kbhub: New gap: {COFFEE}\nkbhub: {RULE}\n")

@@ -105,6 +105,7 @@ def test_a_filter_alone_lists_what_it_leaves_and_one_that_leaves_nothing_is_name
     result = search(shop, "release tag:nosuchtag")
 
     assert (result.hits, "No document matches tag:nosuchtag." in result.notes) == ((), True)
+    assert search(shop, "tag:nosuchtag").notes == ("No document matches tag:nosuchtag.",)
     for text in ('"', "(", "*"):
         assert search(shop, text).notes == ("The query has no words to search for.",)
 

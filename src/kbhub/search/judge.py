@@ -215,7 +215,7 @@ def annotated(
             f"The query is too long: only {len(understood.terms)} of its terms were used, not the other "
             f"{understood.left_out}."
         )
-    if not understood.terms and not result.hits and result.mode != "semantic":
+    if not (understood.terms or result.filters or result.hits) and result.mode != "semantic":
         notes.append(NO_WORDS)
     notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in result.corrections]
     if filtered_out and result.filters:

@@ -291,5 +291,5 @@ def gaps(
         return Reply(found, hints=[OFF])
     if close is not None:
         return Reply(found)
-    none = "No gaps yet." if found.unanswered else "No gaps: every repeated question has an answer here."
+    none = "No gaps yet." if found.unanswered else "No gaps: no repeated question lacks an answer here."
     return Reply(found, hints=[*([] if found.gaps else [none]), found.rule])
