@@ -293,7 +293,8 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
 
 
 def test_a_pointer_is_named_to_who_reads_and_trusted_whatever_the_global_config_says(kbhub, environment):
-    assert "No knowledge is active here" in kbhub("read", "a.md").err
+    for command in ("read", "related"):
+        assert "No knowledge is active here" in kbhub(command, "a.md").err
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
     assert "run `kbhub base trust" in kbhub("read", "a.md").err

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli.app import terminal_width, wants_colour
+from kbhub.cli.app import complain, terminal_width, wants_colour
 from kbhub.cli.commands.search import cut_reading, hides_title, numbered
 from kbhub.cli.options import Exact, Formats, Lines, Reply, bring_in_step, command, decoded, drawn, without_bases
 from kbhub.errors import UsageError
@@ -122,6 +122,7 @@ def related(
         The exit code: 1 if a base could not be read.
     """
     bring_in_step(hub)
+    complain(*without_bases(hub))
     result = neighbours.related(hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit or RELATED_LIMIT)
     return Reply(result, code=1 if result.skipped else 0)
 
