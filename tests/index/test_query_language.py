@@ -294,6 +294,14 @@ def test_an_excerpt_is_not_cut_within_an_address():
     assert len(excerpt("说明针" * 300, parse_query("针").terms, 200)[0]) <= 200
 
 
+def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_not():
+    prose = "\n".join(f"line {number} of a sentence that goes on and on" for number in range(20))
+    terms = parse_query("9").terms
+    for text, marks in ((prose, "……"), (f"```sh\n{prose}\n```", ""), (prose.replace("line", "- line"), "")):
+        part = excerpt(text, terms, 200)[0]
+        assert (part[:1] + part[-1:]).strip("".join(map(chr, range(128)))) == marks
+
+
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
     """Neither the beginning with the commonest word nor a line that only asks is shown instead."""
     filler = [f"Storage is a matter of part {number}." for number in range(20)]

@@ -59,6 +59,8 @@ DECISION = re.compile(
 
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
+_ONWARD = re.compile(r"[\w,;]\n {0,3}[^\W\d_A-Z]")
+
 _ADDRESS = re.compile(r"(?<=\]\()[^()\s]*|https?://[^\s()<>]*")
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
@@ -166,7 +168,7 @@ def excerpt(
 ) -> tuple[str, int]:
     """Cut a text to at most `limit` characters around its densest part, at line ends or between sentences.
 
-    Returns the part (with `…` where a line was cut), and the offset of its first line. Terms weigh 1 by default.
+    Returns the part (with `…` where a sentence was cut), and the offset of its first line. Terms weigh 1 by default.
     """
     if len(text) <= limit:
         return text, 0
@@ -186,9 +188,15 @@ def excerpt(
     while start + 1 < end and not text[bounds[start] : bounds[start + 1]].strip():
         start += 1
     first, part = bounds[start], text[bounds[start] : bounds[end]].rstrip()
-    opening = "…" if first and text[first - 1] != "\n" else ""
-    closing = "" if text[first + len(part) :].lstrip(" ")[:1] in ("", "\n") else "…"
+    opening = "…" if first and (text[first - 1] != "\n" or _goes_on(text, first - 1)) else ""
+    end = first + len(part)
+    closing = "" if text[end:].lstrip(" ")[:1] in ("", "\n") and not _goes_on(text, end) else "…"
     return f"{opening}{part}{closing}", text.count("\n", 0, first)
+
+
+def _goes_on(text: str, line_end: int) -> bool:
+    """Return whether a sentence, not code, goes on behind a line end."""
+    return bool(_ONWARD.match(text, line_end - 1)) and text.count("```", 0, line_end) % 2 == 0
 
 
 def density(text: str, terms: tuple[Term, ...], weights: Mapping[str, float]) -> float:
