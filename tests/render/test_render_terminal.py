@@ -248,6 +248,7 @@ def test_lines_are_broken_at_words_and_paths_behind_a_slash():
     assert fitted("  one two three four", 12) == "  one two\n  three four"
     assert fitted("[1] one two three", 12) == "[1] one two\n    three"
     assert fitted("a \x1b[1mbold one\x1b[0m end", 9) == "a \x1b[1mbold\x1b[0m\n  \x1b[1mone\x1b[0m end"
+    assert fitted("  │ one two three", 12) == "  │ one two\n  │ three"
     assert fitted("short", 80) == "short"
 
 

@@ -245,7 +245,7 @@ _SEPARATORS = "/\\"
 _PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
 """A piece that is kept whole if it fits: a word or a part of a path."""
 
-_MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•]|\d+\.) +")
+_MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•│]|\d+\.) +")
 
 
 def cell_width(text: str) -> int:
@@ -271,7 +271,8 @@ def fitted(text: str, width: int) -> str:
         indent = min(indent, int(width * DEEPEST_INDENT))
         slices = list(_slices(bare, width - indent, width))
         first, *rest = (_styled(line, slices) if bare != line else [bare[start:end] for start, end in slices]) or [""]
-        pieces += [first, *(" " * indent + piece for piece in rest)]
+        start = mark.group()[:indent] if mark and "│" in mark.group() else " " * indent
+        pieces += [first, *(start + piece for piece in rest)]
     return "\n".join(pieces)
 
 
