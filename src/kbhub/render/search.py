@@ -94,7 +94,8 @@ _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 def heading_path(title: str, headings: Sequence[str]) -> list[str]:
     """Return a document's title and the headings below it, without repeating a first heading that is the title."""
-    return [title, *(headings[1:] if tuple(headings[:1]) == (title,) else headings)]
+    repeats = headings and headings[0].casefold() == title.casefold()
+    return [title, *(headings[1:] if repeats else headings)]
 
 
 def contribution_of(signal: Signal) -> str:
