@@ -309,8 +309,10 @@ def test_a_document_that_the_query_names_comes_first(environment, query):
 
 @pytest.mark.parametrize("query", ["ADR-0012", "adr 12", "what does ADR-12 say", "decision 12"])
 def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_is_all_of_a_question(environment, query):
-    outcome = "## Decision\n\nFiles that have a number are decisions."
-    environment.write("knowledge/decisions/0012-names.md", f"# 12 - File names\n\nDashes.\n\n{outcome}\n")
+    parts = [f"## Part {number}\n\n{'Files with dashes. ' * 120}" for number in range(7)]
+    outcome = "## Decision\n\nFiles that have a number are decisions, ADR-0012, adr 12, decision 12."
+    text = "\n\n".join(["# 12 - File names\n\nDashes.", *parts, outcome, *(f"{outcome} {part}" for part in parts)])
+    environment.write("knowledge/decisions/0012-names.md", f"{text}\n")
     environment.write("knowledge/decisions/0011-folders.md", "# 11 - Folders\n\nThe 12 folders are decided on.\n")
     environment.write("knowledge/style.md", "# Style\n\nSee ADR-0012 on names of files; PAY-14 is the refund.\n")
     result = search(environment, query)

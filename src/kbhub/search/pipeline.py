@@ -226,8 +226,12 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
 
 
 def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
-    """Return the documents that a query calls by their number, and that were found neither by words nor by meaning."""
-    meant, found = {*evidence.numbers_asked(plan.question)[0].values()}, list[Candidate]()
+    """Return the documents that a query calls by their number, and that were found neither by words nor by meaning.
+
+    If the query is nothing else, also those that were, but not for their first chunk.
+    """
+    numbers, alone = evidence.numbers_asked(plan.question)
+    meant, found = {*numbers.values()}, list[Candidate]()
     for number, base in enumerate(bases.open) if meant and plan.asks_for(evidence.NAME) else ():
         numbered = paths_with(base.index, {number for _, number in meant})
         paths = [path for path in numbered if not meant.isdisjoint(numbers_of(base.base, path))][:MOST_NUMBERED]
@@ -238,8 +242,9 @@ def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[C
             for chunk, row in base.index.chunks(first).items()
             if chosen is None or chunk in chosen.chunks
         ]
-    known = {hit.document_key for hit in hits}
-    return [hit for hit in found if hit.document_key not in known]
+    key = attrgetter("key" if alone else "document_key")
+    known = set(map(key, hits))
+    return [hit for hit in found if key(hit) not in known]
 
 
 def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
