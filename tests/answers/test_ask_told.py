@@ -172,13 +172,8 @@ def test_a_question_for_a_decision_is_answered_with_what_was_decided(environment
     outcome = f"## Decision outcome\n\nChosen option: pnpm.\n\n{filler}"
     environment.write("knowledge/adr/0030.md", f"# The package manager\n\n{context}\n\n{outcome}\n")
     hub = synced(environment)
-
-    for question in (
-        "which package manager did we choose",
-        "which package manager do we use",
-        "what does ADR-30 say",
-        "adr 30",
-    ):
+    asked = ("which package manager did we choose", "what package manager do we use", "what does ADR-30 say", "adr 30")
+    for question in asked:
         assert "Chosen option: pnpm." in ask(hub, question).text.split("[1]")[0]
     assert "Chosen option: pnpm." not in ask(hub, "is the package manager slow").text.split("[1]")[0]
 

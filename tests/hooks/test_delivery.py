@@ -121,10 +121,7 @@ def test_a_prompt_that_asks_for_a_decision_is_told_what_was_decided(shop, enviro
     context = f"## Context\n\nKumquat caching of session tokens in the kumquat cache. {filler}"
     environment.write("knowledge/kumquat.md", f"# Kumquat cache\n\n{context}\n\n## Decision\n\nIt is Etcd. {filler}\n")
     shop.sync()
-    prompts = (
-        "What did we decide on the kumquat cache of session tokens?",
-        "What is in the kumquat cache of session tokens?",
-    )
+    prompts = [f"{what} the kumquat cache of session tokens?" for what in ("What did we decide on", "What is in")]
     decided, other = (said(shop, event("prompt", environment.project, prompt=prompt)) for prompt in prompts)
 
     assert ("It is Etcd" in decided, "It is Etcd" in other, "caching" in other) == (True, False, True)

@@ -72,9 +72,8 @@ def numbers_of(base: Base, path: str) -> list[tuple[str, str]]:
     `0027-i18n.md` in a base called `decisions/`.
     """
     *folders, file = f"{base.path.name}/{path}".casefold().split("/")
-    if found := _NUMBERED_FILE.match(file):
-        return [(_singular(name), found[2]) for name in (found[1], *folders) if name]
-    return []
+    found = _NUMBERED_FILE.match(file)
+    return [(_singular(name), found[2]) for name in (found[1], *folders) if name] if found else []
 
 
 def _singular(name: str) -> str:

@@ -93,14 +93,10 @@ def is_name(text: str) -> bool:
     return is_identifier(text) and not any(map(str.isspace, bare)) and _JOINED_WORDS.fullmatch(bare) is None
 
 
-def asking(words: Iterable[str]) -> set[str]:
+def asking(words: Collection[str]) -> set[str]:
     """Return those of a query's words that only ask, if all others are names or numbers."""
-    found, others = set[str](), list[str]()
-    for word in words:
-        if _ASKING.fullmatch(word.strip(_MARKS)):
-            found.add(word)
-        else:
-            others.append(word)
+    found = {word for word in words if _ASKING.fullmatch(word.strip(_MARKS))}
+    others = [word for word in words if word not in found]
     return found if others and all(is_name(word) or word.isdecimal() for word in others) else set()
 
 
@@ -112,9 +108,7 @@ def words_of(path: str) -> str:
 
 
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    """Lift the best chunk of each document that a query names by its file name or its number: `EIP-1559 fee` means
-    `eip-1559.md`, and `ADR-12` `adr/0012-files.md`.
-    """
+    """Lift the best chunk of documents that a query names: `EIP-1559 fee` means `eip-1559.md`, `ADR-2` `adr/02.md`."""
     asked = _name(plan.question)
     if not asked:
         return

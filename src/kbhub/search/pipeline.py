@@ -226,10 +226,7 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
 
 
 def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
-    """Return the documents that a query calls by their number, and that were found neither by words nor by meaning.
-
-    If the query is nothing else, also those that were, but not for their first chunk.
-    """
+    """Return what a query calls by a number and was not found: documents, or first chunks if it has nothing else."""
     numbers, alone = evidence.numbers_asked(plan.question)
     meant, found = {*numbers.values()}, list[Candidate]()
     for number, base in enumerate(bases.open) if meant and plan.asks_for(evidence.NAME) else ():

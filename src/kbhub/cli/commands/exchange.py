@@ -59,12 +59,7 @@ def _changes(one: SideChanges) -> str:
     return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no change"
 
 
-def hook(
-    event: Annotated[EventName, Parameter(metavar="EVENT")],
-    /,
-    *,
-    client: Annotated[HookClient, Parameter(metavar="NAME")],
-) -> int:
+def hook(event: EventName, /, *, client: Annotated[HookClient, Parameter(metavar="NAME")]) -> int:
     """Answer a hook of a coding agent.
 
     Clients run this; for a summary, run `kbhub admin hooks`. Reads the client's JSON from standard input, and prints

@@ -46,9 +46,7 @@ _DECIDES = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 ASKS_DECISION = re.compile(
-    r"\b(?:cho(?:ose|se|sen|ice)|decided?|decision|pick(?:ed)?|agreed?|wh(?:at|ich)\b.{1,60}\bwe use)\b"
-    r"|\badr(?=[-_ ]?\d)",
-    re.IGNORECASE,
+    r"(?i)\b(?:cho(?:o?sen?|ice)|deci(?:ded?|sion)|pick(?:ed)?|agreed?|wh(?:at|ich).{1,60}\bwe use)\b|\badr(?=[-_ ]?\d)"
 )
 DECISION = re.compile(
     r"^(?:#{1,6}[ \t]*(?:\d+\.?[ \t]*)?(?:decision|decision outcome|outcome|resolution)[ \t:]*$"
