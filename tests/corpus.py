@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kbhub.index.engine import Index, Key, NewDocument
+from kbhub.index.engine import Index, Key, NewDocument, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, keys_of
 from kbhub.index.query.parser import parse_query
-from kbhub.index.signatures import quantise
+from kbhub.index.signatures import likely, quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
@@ -54,6 +54,13 @@ def sentences(documents: int, seed: int = 0) -> dict[str, str]:
         ]
         made[f"notes/{number:03}.md"] = " ".join(words)
     return made
+
+
+def nearest(index: Index, vector, limit: int, selection: Selection | None = None) -> list[tuple[int, float]]:
+    """Rank the chunks of an open index by their cosine to a unit vector, as a search does: chunk, cosine."""
+    (near,) = likely([index.signed(selection, len(vector))], vector, limit)
+    found = zip(*index.similarities(quantise(vector), index.columns().ids[near]), strict=True)
+    return sorted([(int(chunk), float(cosine)) for chunk, cosine in found], key=lambda one: -one[1])[:limit]
 
 
 def make_index(path: Path, documents: dict[str, str], base: str = "project", *, vectors: bool = True) -> Index:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus import make_index
+from corpus import make_index, nearest
 from kbhub.index.engine import NewDocument, Selection
 from kbhub.index.matches import keys_of, newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
@@ -183,7 +183,7 @@ def test_no_filter_starves(crowd):
         with crowd.index.snapshot():
             chosen = crowd.selection(f"tag:{tag}")
             by_word = by_words(crowd.index, "alpha beta", chosen)
-            by_vector = dict(crowd.index.semantic(vector(7), 100, chosen))
+            by_vector = dict(nearest(crowd.index, vector(7), 100, chosen))
             listed = dict(newest(crowd.index, chosen, 10))
             places = crowd.index.places([*by_word, *by_vector, *listed])
 
@@ -197,8 +197,8 @@ def test_a_large_selection_is_ranked_as_the_whole_is(crowd):
     """A filter that most documents pass gives the same order as none, less those that do not pass."""
     with crowd.index.snapshot():
         chosen = crowd.selection("tag:many")
-        best = crowd.index.semantic(vector(7), 50, chosen)
-        every = crowd.index.semantic(vector(7), 60)
+        best = nearest(crowd.index, vector(7), 50, chosen)
+        every = nearest(crowd.index, vector(7), 60)
         assert chosen is not None
         inside = set(chosen.chunks)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kbhub.index.sqlite.schema
 from conftest import synced
-from corpus import EMBEDDER, make_index, ranking_of, rankings, sentences
+from corpus import EMBEDDER, make_index, nearest, ranking_of, rankings, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index, inverse_document_frequency
 from kbhub.index.matches import keys_of, scores, spread
@@ -145,7 +145,7 @@ def test_signatures_of_another_embedder_are_not_used(small, tmp_path):
         writer.set_meta({"embedder": "another"})
         writer.forget_vectors()
     with index.snapshot():
-        assert index.semantic(EMBEDDER.embed(["deploy"])[0], 10) == []
+        assert nearest(index, EMBEDDER.embed(["deploy"])[0], 10) == []
     tidied(index)
     with SqliteIndex(index.path, "project").snapshot():
         assert pack.is_loose(apsw.Connection(str(index.path))) is False
@@ -212,7 +212,7 @@ def index(tmp_path):
 def test_semantic_ranking_is_exact(index):
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
-        found = index.semantic(query, 10)
+        found = nearest(index, query, 10)
     texts = list(sentences(40).values())
     exact = np.argsort(-(EMBEDDER.embed(texts) @ query), kind="stable")[:10] + 1
 
@@ -225,12 +225,12 @@ def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch)
     """To the last bit."""
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
-        expected = index.semantic(query, 100)
+        expected = nearest(index, query, 100)
     monkeypatch.setattr("kbhub.index.sqlite.schema._vector_extension", lambda: None)
     bare = SqliteIndex(index.path, "project")
     with bare.snapshot():
         assert not kbhub.index.sqlite.schema.has_vector_functions(bare._local.seen.connection)
-        assert bare.semantic(query, 100) == expected
+        assert nearest(bare, query, 100) == expected
 
 
 def test_reading_changes_no_byte(index):
@@ -238,7 +238,7 @@ def test_reading_changes_no_byte(index):
     before = index.path.read_bytes()
     with index.snapshot():
         index.counts(), index.columns(), index.paths(), len(index.postings(DEPLOY))
-        index.semantic(EMBEDDER.embed(["x"])[0], 5)
+        nearest(index, EMBEDDER.embed(["x"])[0], 5)
         document = index.document("notes/007.md")
         assert document is not None
         assert [document] == index.documents_by_docid(document.docid[:8])
@@ -299,7 +299,7 @@ def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index
 @pytest.mark.parametrize("before", [(), ("size",), ("size", "near")])
 def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, before):
     vector = EMBEDDER.embed(["deploy"])[0]
-    reads = {"size": lambda: index.columns().chunks, "near": lambda: len(index.semantic(vector, 99))}
+    reads = {"size": lambda: index.columns().chunks, "near": lambda: len(nearest(index, vector, 99))}
 
     def change(number):
         make_index(index.path, {f"new/{number}.md": f"a new word {number}"}).close()
@@ -321,7 +321,7 @@ def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, befor
             thread.start()
             thread.join(30)
         assert [read() for read in reads.values()] == [40, 40]
-        ids = [chunk for chunk, _ in index.semantic(vector, 99)]
+        ids = [chunk for chunk, _ in nearest(index, vector, 99)]
         assert {chunk.text for chunk in index.chunks(ids).values()} == set(sentences(40).values())
     look()
     assert seen == [[40, 40], [39, 39], [38, 38], [38, 38]]
@@ -370,13 +370,8 @@ def reader(stored):
     return lambda ids: [(one, blobs[one]) for one in ids.tolist()]
 
 
-def everywhere(signatures):
-    """Allow every chunk."""
-    return np.ones(len(signatures.signed), bool)
-
-
-def nearest(signatures: Signatures, vector, least, allowed) -> np.ndarray:
-    """The positions of one base that are compared."""
+def compared(signatures: Signatures, vector, least, allowed=True) -> np.ndarray:
+    """The positions of one base that are compared, among those that are allowed."""
     (found,) = likely([(signatures, allowed)], vector, least)
     return found
 
@@ -390,7 +385,7 @@ def test_bases_share_what_is_compared(apart):
     signed = [sign(None, np.arange(len(base)), reader(stored[base])) for base in bases]
     found = 0
     for vector in asked:
-        near = likely([(one, everywhere(one)) for one in signed], vector, 100)
+        near = likely([(one, True) for one in signed], vector, 100)
         compared = np.concatenate([base[at] for base, at in zip(bases, near, strict=True)])
         assert len(compared) <= 2 * MOST
         found += len(np.intersect1d(compared, np.argsort(-(stored @ vector))[:10]))
@@ -404,7 +399,7 @@ def test_a_small_base_gives_nothing_that_may_not_be_found():
     large = sign(None, np.arange(20_000), reader(stored[:20_000]))
     small = sign(None, np.arange(40), reader(stored[-40:]))
     allowed = np.arange(40) % 2 == 0
-    _, near = likely([(large, everywhere(large)), (small, allowed)], stored[0], 100)
+    _, near = likely([(large, True), (small, allowed)], stored[0], 100)
 
     assert near.tolist() == np.flatnonzero(allowed).tolist()
 
@@ -417,7 +412,7 @@ def test_what_may_not_be_found_takes_no_place(share):
     chosen = np.random.default_rng(3).random(20_000) < share
     inside, found = np.flatnonzero(chosen), 0
     for vector in asked:
-        candidates = set(nearest(signatures, vector, 100, chosen).tolist())
+        candidates = set(compared(signatures, vector, 100, chosen).tolist())
         assert candidates <= set(inside.tolist())
         assert len(candidates) <= MOST
         found += len(candidates & set(inside[np.argsort(-(stored[inside] @ vector))[:10]].tolist()))
@@ -434,9 +429,9 @@ def test_signatures_follow_changes(first):
 
     assert followed.signed.all()
     assert followed.bits.shape == anew.bits.shape
-    candidates = nearest(followed, stored[4_000], 100, everywhere(followed))
+    candidates = compared(followed, stored[4_000], 100)
     assert 4_000 in candidates
-    assert len(np.intersect1d(candidates, nearest(anew, stored[4_000], 100, everywhere(anew)))) > 0.8 * len(candidates)
+    assert len(np.intersect1d(candidates, compared(anew, stored[4_000], 100))) > 0.8 * len(candidates)
 
 
 def test_a_change_of_a_large_base_copies_no_signatures():
@@ -458,16 +453,14 @@ def test_a_change_of_a_large_base_copies_no_signatures():
     for one in grown:
         size = len(one.signed)
         assert np.array_equal(one.bits, bits_of([vectors[chunk] for chunk in range(size)], one.mean))
-        assert np.array_equal(one.nearest(np.ones(size, np.bool_), EMBEDDER.embed(["deploy"])[0], 5)[0],
-                              sign(grown[0], np.arange(size), read).nearest(
-                                  np.ones(size, np.bool_), EMBEDDER.embed(["deploy"])[0], 5)[0])  # fmt: skip
+        assert np.array_equal(one.bits, sign(grown[0], np.arange(size), read).bits)
 
 
 def test_no_vectors_are_no_candidates_and_rounding_changes_similarities_by_less_than_a_hundredth():
     for chunks in (0, 10):
         signatures = sign(None, np.arange(chunks), lambda ids: [])
 
-        assert nearest(signatures, vectors(1)[0], 10, everywhere(signatures)).tolist() == []
+        assert compared(signatures, vectors(1)[0], 10).tolist() == []
 
     stored, asked = vectors(500), vectors(1, seed=3)[0]
     exact = stored @ asked

@@ -316,16 +316,6 @@ class Index(ABC):
                     self._columns = (generation, seen.columns)
         return seen.columns
 
-    def semantic(
-        self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
-    ) -> list[tuple[int, float]]:
-        """Return (chunk id, cosine similarity) of the chunks nearest to a unit vector, nearest first."""
-        signatures, reachable = self.signed(selection, len(vector))
-        near, quantised = signatures.nearest(reachable, vector, limit)
-        ids, values = self.similarities(quantised, self.columns().ids[near])
-        best = (-values).argsort(kind="stable")[:limit]
-        return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
-
     def signed(self, selection: Selection | None, dimensions: int) -> tuple[Signatures, NDArray[np.bool_]]:
         """Return the signatures of vectors with these dimensions, and a mask of the selected chunks (None: all)."""
         seen, columns = self._local.seen, self.columns()

@@ -213,12 +213,6 @@ class Signatures:
             counts[~reachable] = 64 * len(asked) + 1
         return None, counts
 
-    def nearest(
-        self, reachable: NDArray[np.bool_], vector: NDArray[np.float32], least: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-        """Return the positions of the chunks in a mask likely nearest to a unit vector, and the quantised vector."""
-        return likely([(self, reachable)], vector, least)[0], quantise(vector)
-
     def estimated(self, vector: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Estimate the similarity of the chunks at some positions to a unit vector, from its components and their bits.
 

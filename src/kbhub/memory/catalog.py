@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from operator import itemgetter
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decoded_lines, plain_document, section
@@ -22,7 +23,7 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.hub import Hub
-from kbhub.index.catalogue import memory_rows
+from kbhub.index.catalogue import chunk_paths, memory_rows
 from kbhub.index.references import embedded_text, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
@@ -34,6 +35,7 @@ from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.workspace.discovery import MEMORY_ID, NO_TEAM, SHARED_FOLDER, MemoryFolder, Scope, shelf_for_writing
+from kbhub.workspace.extensions import load
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import project_text
 
@@ -46,7 +48,7 @@ COMPARED_CHUNKS = 8
 """Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
 
 NEIGHBOURS = 40
-"""Chunks considered in each base; more than are shown, as several may belong to one memory or to documents."""
+"""Memories of each folder whose files are read; more than are shown, as many have another subject."""
 
 SHOWN_CHARACTERS = 400
 """Length of a memory's text in a list; `read` returns all of it."""
@@ -408,7 +410,7 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
         if embedder is None or not texts:
             return []
         for shelf in shelves:
-            for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
+            for path, similarity in _near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]):
                 with suppress(PathNotContained):
                     if (stored := read(shelf, path)) and not stored.facts.superseded_by:
                         found.append((stored, similarity))
@@ -424,18 +426,16 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> 
     return sorted(matches, key=lambda match: (-match[2], match[0].key))
 
 
-def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
-    index = hub.index(shelf.base)
-    best: dict[str, float] = {}
-    try:
-        with index.snapshot():
-            current = index.meta("embedder") == embedder.fingerprint
-            for vector in embedder.embed(texts) if current else ():
-                found = index.semantic(vector, NEIGHBOURS) if vector.any() else []
-                near = {chunk: alike for chunk, alike in found if alike >= LEAST_SIMILARITY}
-                for chunk, (path, _) in index.places(list(near)).items():
-                    if path.startswith(shelf.prefix):
-                        best[path] = max(best.get(path, 0.0), near[chunk])
-    except IndexUnavailable:  # not indexed yet
-        return {}
-    return best
+def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> list[tuple[str, float]]:
+    """Return the paths of the memories nearest to some texts, in order, each with the cosine of its nearest chunk."""
+    quantise, best = load("kbhub.index.signatures:quantise"), dict[str, float]()
+    with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:  # which may not exist yet
+        if index.meta("embedder") != embedder.fingerprint:
+            return []
+        paths = chunk_paths(index, shelf.prefix)
+        for vector in embedder.embed(texts):
+            if vector.any():
+                for chunk, cosine in zip(*index.similarities(quantise(vector), [*paths]), strict=True):
+                    if cosine >= LEAST_SIMILARITY:
+                        best[paths[chunk]] = max(best.get(paths[chunk], 0.0), float(cosine))
+    return sorted(sorted(best.items(), key=itemgetter(1), reverse=True)[:NEIGHBOURS])

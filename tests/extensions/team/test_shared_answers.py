@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from conftest import DAY
-from corpus import EMBEDDER, sentences
+from corpus import EMBEDDER, nearest, sentences
 from kbhub.answers.question import ask
 from kbhub.extensions.team import reader, writer
 from kbhub.hub import Hub
@@ -98,7 +98,7 @@ def reads(index) -> dict:
         "links": catalogue.link_rows(index),
         "front matter": list(catalogue.front_matter_of(index, "status")),
         "vectors": sorted(catalogue.chunk_vectors(index)),
-        "hashes": catalogue.content_hashes(index),
+        "hashes": catalogue.content_hashes(index), "some": sorted(catalogue.chunk_paths(index, "guides/").values()),
         "tags": catalogue.tag_counts(index),
         "names": list(catalogue.document_names(index)),
         "beginning": [catalogue.paths_beginning(index, start, 5) for start in ("guides/", "SETUP", "日", "%", "'")],
@@ -111,7 +111,7 @@ def reads(index) -> dict:
         "outdated": {by_id[one]: why for one, why in said.outdated.items()},
         "settled": {by_id[one] for one in said.decided},
         "newest": [(places[chunk], date) for chunk, date in newest(index, None, 99)],
-        "near": sorted((places[chunk], score) for chunk, score in index.semantic(vector, 20)),
+        "near": sorted((places[chunk], score) for chunk, score in nearest(index, vector, 20)),
         "postings": {
             term.text: sorted(
                 (places[int(index.columns().ids[at])], count)
