@@ -508,7 +508,7 @@ def test_what_the_check_refuses_is_not_written_and_a_change_by_somebody_else_is_
 
 def test_only_one_process_edits_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(config_edits, "LOCK_SECONDS", 0.1)
-    with alone(tmp_path), pytest.raises(ConfigError, match="another process has held it"), alone(tmp_path):
+    with alone(tmp_path), pytest.raises(ConfigError, match="another process has held"), alone(tmp_path):
         pass
     with alone(tmp_path):
         pass

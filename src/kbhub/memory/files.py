@@ -267,7 +267,7 @@ def locked(data: Path, place: str) -> Iterator[None]:
     failed = partial(MemoriesUnavailable, top)
     lock = top / f".{hashlib.sha256(place.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.lock"
     try:
-        with held(lock, LOCK_SECONDS, failed(f"another process has held {lock} for {LOCK_SECONDS:g} s"), failed):
+        with held(lock, LOCK_SECONDS, failed):
             yield
     except OSError as error:
         raise failed(error.strerror or str(error)) from error
@@ -333,13 +333,10 @@ def read(shelf: MemoryFolder, path: str, uses: Mapping[str, Use] = NO_USES) -> M
 
 def with_ids(shelf: MemoryFolder, ids: Collection[str]) -> Iterator[MemoryFile]:
     """Yield the memories whose file names have one of some ids, by name."""
-    try:
-        names = sorted([name for name in files_of(shelf).names() if _id_in(name) in ids])
-    except OSError:
-        return
-    for name in names:
-        if stored := read(shelf, f"{shelf.prefix}{name}"):
-            yield stored
+    with suppress(OSError):
+        for name in sorted(files_of(shelf).names()):
+            if _id_in(name) in ids and (stored := read(shelf, f"{shelf.prefix}{name}")):
+                yield stored
 
 
 def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:

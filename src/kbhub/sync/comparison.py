@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,7 @@ def only_writer(path: Path) -> Iterator[None]:
 def writing(hub: Hub, base: Base, ref: str) -> AbstractContextManager[None]:
     """Hold the write lock of a base; raise `WriteRefused`, which names the document, if it cannot be had."""
     name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    lock, seconds = hub.data / "locks" / f"{name}.lock", FOLDER_LOCK_SECONDS
-    busy = WriteRefused(ref, f"another kbhub process has been writing to {base.id!r} for {seconds:g} s; try again")
-    return held(
-        lock, seconds, busy, lambda reason: WriteRefused(ref, f"no lock can be created in {lock.parent} ({reason})")
-    )
+    return held(hub.data / "locks" / f"{name}.lock", FOLDER_LOCK_SECONDS, partial(WriteRefused, ref))
 
 
 SYNCED = "synced"
@@ -168,34 +164,34 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             if digest and f"{generation} {digest}" in (in_step, index.meta(IN_STEP)):
                 return Difference(scan, (), (), new_index=False, generation=generation, digest=digest)
             files = scan.files
-            differ, young, absent, matched = list[str](), list[str](), list[str](), 0
+            differ, young, absent = set(files), set[str](), list[str]()
             for path, size, mtime in index.file_states():
                 if (file := files.get(path)) is None:
                     absent.append(path)
-                    continue
-                matched += 1
-                if file != (size, mtime):  # indexed so soon after a write that it may have changed in the same tick?
-                    (young if file == (size, -mtime) else differ).append(path)
-            if matched < len(files):
-                differ += files.keys() - {path for path, *_ in index.file_states()}
-            differ += young
-            if keeping.rules:
-                differ += filter(keeping.lacks, files.keys() - differ)
-            different = [FileEntry(path, *files[path]) for path in sorted(differ)]
-            failed = dict(index.problems()) if different else {}
+                elif file == (size, -mtime):  # indexed so soon after a write that it may have changed in the same tick
+                    young.add(path)
+                elif file == (size, mtime) and not (keeping.rules and keeping.lacks(path)):
+                    differ.discard(path)
+            failed = dict(index.problems()) if differ else {}
     except IndexUnavailable:
         return _from_nothing(scan)
-    # Files that still cannot be read are no work, or every search would retry them.
-    unreadable = tuple([entry for entry in different if entry.path in failed and not _can_read(base, entry)])
+    suspects, unreadable = list[FileEntry](), list[FileEntry]()
+    for path in sorted(differ):
+        entry = FileEntry(path, *files[path])
+        if path in failed and not _can_read(base, entry):  # no work, or every search would retry it
+            unreadable.append(entry)
+            young.discard(path)
+        else:
+            suspects.append(entry)
     return Difference(
         scan,
-        tuple([entry for entry in different if entry not in unreadable]),
+        tuple(suspects),
         tuple(gone(absent, scan)),
         new_index=False,
         generation=generation,
         digest=digest,
-        unreadable=unreadable,
-        young=len(set(young).difference([entry.path for entry in unreadable])),
+        unreadable=tuple(unreadable),
+        young=len(young),
     )
 
 

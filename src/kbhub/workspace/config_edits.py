@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,7 @@ def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> 
 
 def alone(folder: Path) -> AbstractContextManager[None]:
     """Hold the lock for editing configuration files, in kbhub's data directory."""
-    lock = folder / LOCKS / LOCK_NAME
-    busy = ConfigError(lock, f"another process has held it for {LOCK_SECONDS:g} s; try again")
-    return held(lock, LOCK_SECONDS, busy, lambda reason: ConfigError(lock, f"cannot be created: {reason}"))
+    return held(folder / LOCKS / LOCK_NAME, LOCK_SECONDS, partial(ConfigError, folder))
 
 
 def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], object]) -> bool:

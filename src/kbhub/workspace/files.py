@@ -221,17 +221,17 @@ def private_directory(path: Path) -> Path:
 
 
 @contextmanager
-def held(lock: Path, seconds: float, busy: Exception, failed: Callable[[str], Exception]) -> Iterator[None]:
-    """Hold a lock file; raise `busy` if others hold it for so long, and what `failed` makes of why it cannot be had."""
+def held(lock: Path, seconds: float, failed: Callable[[str], Exception]) -> Iterator[None]:
+    """Hold a lock file; raise what `failed` makes of the reason if others hold it for so long, or it cannot be had."""
     import filelock  # noqa: PLC0415 - imports asyncio, which windows do without
 
     try:
         private_directory(lock.parent)
         acquired = filelock.FileLock(lock, timeout=seconds, mode=0o600).acquire()
     except filelock.Timeout as error:
-        raise busy from error
+        raise failed(f"another process has held {lock} for {seconds:g} s; try again") from error
     except OSError as error:
-        raise failed(error.strerror or str(error)) from error
+        raise failed(f"{lock} cannot be created: {error.strerror or error}") from error
     with acquired:
         yield
 

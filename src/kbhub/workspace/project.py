@@ -114,9 +114,7 @@ class TrustStore:
         write_atomically(self.path, json.dumps(store, indent=2) + "\n")
 
     def _lock(self) -> AbstractContextManager[None]:
-        lock = self.path.with_name(f"{self.path.name}.lock")
-        busy = self._unusable(f"another process has held {lock} for {_LOCK_SECONDS:g} s")
-        return held(lock, _LOCK_SECONDS, busy, self._unusable)
+        return held(self.path.with_name(f"{self.path.name}.lock"), _LOCK_SECONDS, self._unusable)
 
     def _unusable(self, reason: str) -> ConfigError:
         return ConfigError(self.path, f"the trust store cannot be used: {reason}; fix it or move it away")
