@@ -354,11 +354,13 @@ class Traversal:
         """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
         # Inlined, as most files end here: a call for each would take a quarter more time.
         names, sizes, times, low, high = plain.names, plain.sizes, plain.times, -MAX_TIME_NS, MAX_TIME_NS
-        limit = self.limits.bytes_of(self.base.kind)
+        limit, hidden = self.limits.bytes_of(self.base.kind), self.filters.include_hidden
         others, passed = [], []
         for entry in entries:
             name = entry.name
             try:
+                if name[0] == "." and not hidden and name not in IGNORE_NAMES:
+                    continue
                 if name[0] == "." or not (name.isascii() or is_text(name)) or not entry.is_file(follow_symlinks=False):
                     others.append(entry)
                     continue
