@@ -235,7 +235,7 @@ def sync_written(hub: Hub, base: Base, *, wait: bool = False) -> bool:
     """
     asked = time.perf_counter()
     try:
-        if base.id not in {other.id for other in hub.discovery().bases}:
+        if base not in hub.discovery().bases:
             hub.rediscover()
         if base.engine:  # its publisher keeps it in step
             return True
@@ -316,7 +316,7 @@ def _sync(
     if not report.busy:
         state.failed.pop(base.id, None)
         state.behind.pop(base.id, None)
-    return report.model_copy(update={"notes": notes + report.notes})
+    return report.model_copy(update={"notes": notes + report.notes}) if notes else report
 
 
 def _refresh(hub: Hub, base: Base) -> None:

@@ -10,7 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -139,9 +139,8 @@ class DocumentReader:
                 same.append(entry)
         vectors = dict[int, bytes | None]()
         if embedder:
-            texts = {key: text for document in documents for key, text in keyed_texts(document, self.embedded)}
             with suppress(EmbedderError):  # the caller will get it when it tries itself
-                vectors = stored_vectors(embedder, texts)
+                vectors = stored_vectors(embedder, keyed_texts(documents, self.embedded))
             self.embedded.update(vectors)
         return Read(
             documents=tuple(documents),
@@ -178,11 +177,14 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
     )
 
 
-def keyed_texts(document: NewDocument, known: Container[int] = ()) -> Iterator[tuple[int, str]]:
-    """Yield key and embedded text of each chunk of a document, except known keys."""
-    for chunk, key in zip(document.chunks, document.keys, strict=True):
-        if key not in known:
-            yield key, embedded_text(document.title, document.kind, chunk)
+def keyed_texts(documents: Iterable[NewDocument], known: Container[int] = ()) -> dict[int, str]:
+    """Return the embedded texts of the chunks of documents by key, except known keys."""
+    texts = {}
+    for document in documents:
+        for chunk, key in zip(document.chunks, document.keys, strict=True):
+            if key not in known:
+                texts[key] = embedded_text(document.title, document.kind, chunk)
+    return texts
 
 
 def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:

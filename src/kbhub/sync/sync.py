@@ -54,10 +54,6 @@ BATCH_FILES, BATCH_BYTES = 256, 4 << 20
 BATCH_CHUNKS = 512
 """Chunks embedded at once when only vectors are missing."""
 
-LEFT_OUT = "left_out"
-"""`meta` key: `Run.left_out` of the last sync, as JSON, if it looked at all files. Finding them anew in an index that
-did not change would take a tenth of a sync of 10,000 files."""
-
 PROBE = "Can texts be embedded now?"
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
@@ -165,7 +161,7 @@ class Writer(Protocol):
     def remove(self, path: str) -> int | None: ...
     def forget_vectors(self) -> None: ...
     def without_vector(self, limit: int) -> dict[int, str]: ...
-    def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None: ...
+    def set_problems(self, problems: Sequence[Problem], paths: Iterable[str] | None = None) -> None: ...
     def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]: ...
     def set_commits(self, times: Mapping[str, int]) -> None: ...
     def counts(self) -> tuple[int, int]: ...
@@ -189,9 +185,9 @@ class Run:
     fresh: list[str] = field(default_factory=list)
     """Paths of documents new in the index; `changed` are those with other content than before."""
     changed: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Path → reason of files of which nothing is indexed, as nothing in them can be read; not those in `files.unread`,
-    which are tried again every time."""
+    left_out: dict[str, Problem] = field(default_factory=dict)
+    """Path → why nothing is indexed of a file: nothing in it can be read. Not of those in `files.unread`, which are
+    tried again every time."""
     removed: int = 0
     made: int = 0
     reused: int = 0
@@ -230,21 +226,21 @@ class Run:
                     self.writer.remove(path)
         self.removed = len(removed)
         self._fill_vectors()
-        self._finish(looked=bool(suspects or removed))
+        self._finish()
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
         """Return what was done, with the documents and chunks in the index now."""
-        added, changed = [len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed)]
+        added = len(set(self.fresh) - self.left_out.keys())
+        changed = len(set(self.changed) - self.left_out.keys())
         if self.paths is None:
             documents = len(self.scan.files) - len(self.files.unread)
-        left_out = [Problem(subject=path, message=reason) for path, reason in self.left_out.items()]
         return SyncReport(
             base=self.files.base.id,
             added=added,
             changed=changed,
             removed=self.removed,
             unchanged=documents - len(self.left_out) - added - changed,
-            failed=(*self.scan.skipped, *self.files.failed, *left_out),
+            failed=(*self.scan.skipped, *self.files.failed, *self.left_out.values()),
             passed_over=dict(self.scan.passed_over),
             chunks=chunks,
             vectors_made=self.made,
@@ -295,8 +291,7 @@ class Run:
             elif previous[2] != document.hash:
                 self.changed.append(document.path)
         self.made += len(read.vectors)
-        texts = {key: text for document in read.documents for key, text in keyed_texts(document, read.vectors)}
-        vectors = {**read.vectors, **self._vectors(texts)}
+        vectors = {**read.vectors, **self._vectors(keyed_texts(read.documents, read.vectors))}
         with self.writer.transaction():
             for document in read.documents:
                 self.writer.put(document, vectors)
@@ -337,21 +332,18 @@ class Run:
                 for chunk, key in keys.items():
                     self.writer.put_vector(chunk, key, vectors[key])
 
-    def _finish(self, *, looked: bool) -> None:
-        files, whole = self.files, self.paths is None
-        # If no file was looked at, nothing is indexed of the same files as after the last sync.
-        noted = self.writer.meta(LEFT_OUT) if whole and not looked else None
-        found = self.writer.left_out(self.paths) if noted is None else json.loads(noted)
-        known = self.scan.files
-        self.left_out = {path: why for path, why in found.items() if path in known and path not in files.unread}
+    def _finish(self) -> None:
+        files, whole, known = self.files, self.paths is None, self.scan.files
+        for path, reason in self.writer.left_out(self.paths).items():
+            if path in known and path not in files.unread:
+                self.left_out[path] = Problem(subject=path, message=reason)
         # What the next comparison may find, so that it need not read the index.
         unsure = self.scan.unlisted or files.failed or files.unread or files.keeping.rules
         generation = self.writer.meta("generation") if whole and self.settled and not unsure else None
         in_step = None if generation is None else f"{generation} {self.digest or digest_of(self.scan)}"
         head, times = commit_times(self.files.base, self.writer.meta("head"), self.fresh) or (None, {})
         with self.writer.transaction(content=False):
-            problems = [(p.subject, p.message) for p in (*self.scan.skipped, *files.failed)]
-            self.writer.set_problems(problems, self.paths)
+            self.writer.set_problems([*self.scan.skipped, *files.failed], self.paths)
             if head:
                 self.writer.set_commits(times)
             self.writer.set_meta(
@@ -362,7 +354,6 @@ class Run:
                     PROGRESS: None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
                     **({PASSED_OVER: json.dumps(self.scan.passed_over)} if whole else {}),
-                    LEFT_OUT: json.dumps(self.left_out) if whole else None,
                     IN_STEP: in_step,
                 }
             )

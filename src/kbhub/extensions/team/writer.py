@@ -24,7 +24,7 @@ from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_te
 from kbhub.index.references import docid_in, embedded_text
 from kbhub.index.signatures import bits_of, sign
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
-from kbhub.types import Base, Chunk, FileEntry
+from kbhub.types import Base, Chunk, FileEntry, Problem
 from kbhub.workspace.formats import kind_of
 
 if TYPE_CHECKING:
@@ -143,13 +143,14 @@ class PostgresWriter:
             for chunk, title, kind, line, headings, text in rows
         }
 
-    def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
-        """Replace the (path, message) of files that could not be indexed, at some paths or, if None, all."""
+    def set_problems(self, problems: Sequence[Problem], paths: Iterable[str] | None = None) -> None:
+        """Replace the problems of files that could not be indexed, at some paths or, if None, all."""
         if paths is None:
             self._clear("problem")
         else:
             self._rows("SELECT kbhub.remove_problems(%s, %s::text[])", list(paths))
-        self._put("problem", list({**dict(problems), **dict(self._refused)}.items()))
+        known = {problem.subject: problem.message for problem in problems}
+        self._put("problem", list({**known, **dict(self._refused)}.items()))
 
     def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]:
         """Return path → reason of documents without text or that cannot be stored, of all or of those at some paths."""
@@ -359,7 +360,7 @@ class TeamFiles:
             if writer.meta("embedder") is None:
                 writer.set_meta({"embedder": embedder.fingerprint, "dimensions": embedder.dimensions})
             if writer.meta("embedder") == embedder.fingerprint:
-                return stored_vectors(embedder, dict(keyed_texts(document)))
+                return stored_vectors(embedder, keyed_texts([document]))
         return {}
 
     @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ from kbhub.index.engine import PACKED_FROM, WORD, Index, NewDocument, Snapshot, 
 from kbhub.index.query.parser import Term
 from kbhub.index.references import embedded_text
 from kbhub.index.sqlite import schema
-from kbhub.types import Chunk
+from kbhub.types import Chunk, Problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -431,13 +432,14 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             for chunk, title, kind, line, headings, text in rows
         }
 
-    def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
-        """Replace the (path, message) of files that could not be indexed, at some paths or, if None, all."""
+    def set_problems(self, problems: Sequence[Problem], paths: Iterable[str] | None = None) -> None:
+        """Replace the problems of files that could not be indexed, at some paths or, if None, all."""
         if paths is None:
             self._connection.execute("DELETE FROM problem")
         else:
             self._connection.executemany("DELETE FROM problem WHERE path = ?", ((path,) for path in paths))
-        self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", problems)
+        rows = map(attrgetter("subject", "message"), problems)
+        self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", rows)
 
     def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]:
         """Return path → reason of documents without any readable text, of all or of those at some paths."""

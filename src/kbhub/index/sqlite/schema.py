@@ -114,8 +114,10 @@ CREATE TABLE gone(chunk_id INTEGER PRIMARY KEY);
 _STATEMENTS = frozenset(statement.strip() for statement in _TABLES.split(";") if statement.strip())
 """The statements as SQLite stores them, word for word."""
 
-_MADE_BY_SQLITE = ("CREATE TABLE 'fts_", "CREATE TABLE sqlite_")
-"""Prefixes of the statements of tables that FTS5 and AUTOINCREMENT create themselves."""
+_STORED = """
+SELECT sql FROM sqlite_schema WHERE sql NOT GLOB 'CREATE TABLE ''fts_*' AND sql NOT GLOB 'CREATE TABLE sqlite_*'
+"""
+"""Finds the statements of a file, but those of tables that FTS5 and AUTOINCREMENT create themselves."""
 
 # `vector` is deliberately a plain table: sqlite-vec compares its rows as fast as those of a vec0 table, they can be
 # read without the extension, and a filter is an ordinary WHERE.
@@ -216,8 +218,7 @@ def _check(connection: apsw.Connection, path: Path) -> None:
     if version != SCHEMA_VERSION:
         raise ValueError(f"it has format {version}, but this version of kbhub uses {SCHEMA_VERSION}")
     # A crafted file could have a trigger, or an endless view named like a table.
-    statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
-    if not statements >= _STATEMENTS or not all(sql.startswith(_MADE_BY_SQLITE) for sql in statements - _STATEMENTS):
+    if {sql for (sql,) in connection.execute(_STORED)} != _STATEMENTS:
         raise ValueError("its tables are not those of an index of kbhub")
     if connection.execute("SELECT value FROM meta WHERE key = ?", (NAME,)).get != path.name:
         raise ValueError(ANOTHERS)
