@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict
 from operator import itemgetter
 
 from kbhub.documents.chunking import chunk_document
@@ -31,12 +31,12 @@ from kbhub.models.embedding import Embedder
 from kbhub.reading.reports import ReadResult
 from kbhub.reading.resolver import Resolver
 from kbhub.search.conversations import closest, statements
-from kbhub.search.document_signals import Facts, facts_of, timestamp, uses_of
+from kbhub.search.document_signals import facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.types import Base
 from kbhub.workspace.discovery import MEMORY_ID, NO_TEAM, SHARED_FOLDER, MemoryFolder, Scope, shelf_for_writing
 from kbhub.workspace.extensions import load
-from kbhub.workspace.formats import converts
+from kbhub.workspace.formats import MARKDOWN_SUFFIX, converts
 from kbhub.workspace.git import project_text
 
 NEAR_SUBJECT = 0.57
@@ -112,7 +112,7 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
             if path in indexed:
                 facts = facts_of(path, front, tags)
                 memories[path] = MemoryFile(shelf, path, title, facts, moment / 1e9, uses.get(facts.id))
-    for path in files - memories.keys():
+    for path in files.keys() - memories.keys():
         if stored := read(shelf, path, uses):
             memories[path] = stored
     return [memories[path] for path in sorted(memories)]
@@ -124,21 +124,21 @@ def unindexed(hub: Hub, shelf: MemoryFolder) -> Iterator[MemoryFile]:
         files, indexed = _listed(hub, shelf)
     except BaseUnavailable:  # reported by `status`
         return
-    for path in sorted(files - indexed):
+    for path in sorted(files.keys() - indexed.keys()):
         if stored := read(shelf, path):
             yield stored
 
 
-def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
-    """Return the paths of a folder's files, and those of them that its index describes as they are."""
+def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
+    """Return path → (size, time) of a folder's files, and of those that its index describes as they are."""
     index, times = hub.index(shelf.base), dict[str, tuple[int, int]]()
     with suppress(IndexUnavailable), index.snapshot():
-        times = {path: (size, mtime) for path, size, mtime in index.file_states()}
+        times = {path: (size, abs(mtime)) for path, size, mtime in index.file_states()}
     if shelf.files:
-        return set(times), set(times)
-    base = shelf.base.model_copy(update={"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {})
+        return times, times
+    base = shelf.base.model_copy(update={"only": (shelf.prefix.rstrip("/"),)}) if shelf.prefix else shelf.base
     files = Traversal(base, hub.limits()).run().files
-    return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
+    return files, dict(files.items() & times.items())
 
 
 def all_known(hub: Hub, scope: Scope | None = None) -> list[MemoryFile]:
@@ -185,9 +185,10 @@ def matching(
 
 def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None = None) -> Memory:
     """Build the public description of a memory."""
-    facts = {spec.name: getattr(one.facts, spec.name) for spec in fields(Facts) if spec.name != "about_hash"}
-    times = {"created": one.facts.created, "updated": one.facts.updated, "last_use": one.use.last if one.use else None}
-    written = {name: None if moment is None else timestamp(moment) for name, moment in times.items()}
+    facts = {**asdict(one.facts), "last_use": one.use.last if one.use else None}
+    del facts["about_hash"]  # which says nothing to readers
+    for name in ("created", "updated", "last_use"):
+        facts[name] = None if facts[name] is None else timestamp(facts[name])
     return Memory(
         ref=ref(hub, one),
         scope=one.shelf.scope,
@@ -196,7 +197,7 @@ def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None 
         strength=round(one.strength(hub.options.clock()), 3),
         score=score,
         uses=one.use.uses if one.use else 0,
-        **(facts | written),
+        **facts,
     )
 
 
@@ -398,11 +399,10 @@ def _hash(text: str) -> str:
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:HASH_DIGITS]
 
 
-def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float, float]]:
-    """Return stored memories near to a new file, likeliest first, with cosine and `likeness`; no superseded ones."""
-    document = parse_text(name, text.encode())
-    chunks = chunk_document(document)
-    texts = [embedded_text(document.title, "memory", chunk) for chunk in chunks]
+def nearest(hub: Hub, shelves: Iterable[MemoryFolder], title: str, text: str) -> list[tuple[MemoryFile, float, float]]:
+    """Return stored memories near to a new one, likeliest first, with cosine and `likeness`; no superseded ones."""
+    chunks = chunk_document(parse_text(MARKDOWN_SUFFIX, text.encode()))
+    texts = [embedded_text(title, "memory", chunk) for chunk in chunks]
     found: list[tuple[MemoryFile, float]] = []
     matches: list[tuple[MemoryFile, float, float]] = []
     try:

@@ -74,7 +74,11 @@ def ids_of(words: str) -> Iterator[str]:
 def filed(shelves: Iterable[MemoryFolder], words: str) -> MemoryFile | None:
     """Return the memory of some folders with a wording under one of its ids, or None; needs no index."""
     ids = set(ids_of(words))
-    return next((one for shelf in shelves for one in with_ids(shelf, ids) if one.wording == words), None)
+    for shelf in shelves:
+        for stored in with_ids(shelf, ids):
+            if stored.wording == words:
+                return stored
+    return None
 
 
 def remember(
@@ -124,7 +128,7 @@ def remember(
         WriteRefused: the settings allow no writing, or a file cannot be changed without losing something of it.
         MemoriesUnavailable: it cannot be written.
     """
-    catalog.check_writable(hub)
+    catalog.check_writable(hub, new=id is None)
     if id is None and text is None:
         raise UsageError("Nothing to remember. Give a text, or the id of a memory to confirm.")
     if text is not None and not allow_secret:
@@ -153,7 +157,6 @@ def remember(
 
 
 def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryFile], scope: Scope) -> Remembered:
-    catalog.check_writable(hub, new=True)
     shelf = catalog.shelf_to_write(hub, scope)
     # User and shared memories count in every project, but not the other way round.
     others = catalog.active_shelves(hub) if scope == "project" else []
@@ -175,7 +178,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         fields["author"] = shelf.files.author()
         if PurePath(wanted["project"]).is_absolute():  # a folder of this machine says nothing to others
             fields["project"] = ""
-    near = catalog.nearest(hub, shelves, f"{slug(text)}-new.md", new_file(fields, text))
+    near = catalog.nearest(hub, shelves, fields["title"], text)
     if not older and not rejected:  # to reject a way is to say nothing newer about it, and the other way round
         same_subject = [one.facts for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT]
         fields["may_supersede"] = tuple([facts.id for facts in same_subject if not facts.rejected])

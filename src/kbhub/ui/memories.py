@@ -86,7 +86,7 @@ def memory_page(request: Request) -> Response:
     stored = read(memory.shelf, memory.path)
     text = stored.body if stored else ""
     shelves = catalog.active_shelves(hub)
-    found = [] if memory.facts.superseded_by else catalog.nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN]
+    found = [] if memory.facts.superseded_by else catalog.nearest(hub, shelves, memory.title, text)[:NEAR_SHOWN]
     known = {one.key: one for one in every if one.facts.id != memory.facts.id and not one.facts.superseded_by}
     near = [(catalog.described(hub, known[one.key]), similarity) for one, similarity, _ in found if one.key in known]
     by_id = {one.facts.id: catalog.described(hub, one) for one in every}
