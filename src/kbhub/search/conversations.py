@@ -54,6 +54,8 @@ def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
 
 def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
     """Add what the signals of conversations say of the examined chunks, of all or none: so none is favoured by kind."""
+    if plan.query.mode == "semantic":
+        return
     texts, spoken = bases.texts(plan.examined), 0
     for hit, chunk, document in texts:
         hit.spoken = is_conversation(chunk, document)
@@ -66,8 +68,9 @@ def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
         meant = sum(part.amount for part in hit.parts if part.signal == "semantic")
         together = hit.evidence.together if hit.evidence else 0.0
         values = {"together": together, "meaning": meant, **beside[hit.key]}
-        asked = [(signal, value) for signal, value in values.items() if plan.asks_for(signal)]
-        hit.add([SignalPart(signal, value, AMOUNTS[signal] * share * value) for signal, value in asked])
+        for signal, value in values.items():
+            if plan.asks_for(signal):
+                hit.add(SignalPart(signal, value, AMOUNTS[signal] * share * value))
 
 
 def _beside(texts: Sequence[tuple[Candidate, ChunkRow, DocumentRow]]) -> dict[Key, dict[str, float]]:
@@ -94,7 +97,7 @@ def _larger(values: dict[str, float], signal: str, value: float) -> None:
     values[signal] = max(values.get(signal, 0.0), min(1.0, value))
 
 
-SPOKEN = RankingSignal(tuple(AMOUNTS), lambda plan: plan.query.mode != "semantic", _add_spoken)
+SPOKEN = RankingSignal(tuple(AMOUNTS), _add_spoken)
 
 
 NEWER = "newer"
@@ -238,6 +241,8 @@ class _Dated:
 
 def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift newer statements right above the older ones that they replace."""
+    if NEWER in plan.query.without:
+        return
     pairs = dict(_declared(plan, bases, hits))
     if plan.query.mode != "semantic" and plan.asked is None and plan.weighted and not _PAST.search(plan.query.text):
         pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
@@ -256,7 +261,7 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     for hit in dict.fromkeys(hit for pair in pairs for hit in pair):
         if lifted[hit.key] > hit.score:
             amount = (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors)
-            hit.add([SignalPart(NEWER, 1.0, amount)])
+            hit.add(SignalPart(NEWER, 1.0, amount))
 
 
 def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[tuple[Pair, bool]]:
@@ -368,4 +373,4 @@ def _sentences(text: str, wanted: frozenset[str]) -> Iterator[tuple[str, frozens
                 yield sentence.strip(), found | speaker
 
 
-UPDATES = RankingSignal((NEWER,), lambda plan: NEWER not in plan.query.without, _add_newer)
+UPDATES = RankingSignal((NEWER,), _add_newer)

@@ -214,14 +214,16 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Peri
 
 def _add_date(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift documents from the time that a query asks for."""
+    if plan.asked is None or not plan.asks_for(DATE):
+        return
     for hit, chunk, document in bases.texts(hits):
-        if plan.asked and (when := own_time(chunk, document)) is not None:
+        if (when := own_time(chunk, document)) is not None:
             apart = max(plan.asked.start - when, when - plan.asked.end, 0.0)
             near = max(0.0, 1 - apart / (NEAR_DAYS * DAY_SECONDS))
-            hit.add([SignalPart(f'{DATE} "{plan.asked.span}"', near, DATE_AMOUNT * near)])
+            hit.add(SignalPart(f'{DATE} "{plan.asked.span}"', near, DATE_AMOUNT * near))
 
 
-DATED = RankingSignal((DATE,), lambda plan: plan.asked is not None and plan.asks_for(DATE), _add_date)
+DATED = RankingSignal((DATE,), _add_date)
 
 
 Source = Literal["user", "agent"]
@@ -400,7 +402,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
 
 
-WEIGHED = RankingSignal(("weight", "strength", "recency"), lambda _: True, weigh)
+WEIGHED = RankingSignal(("weight", "strength", "recency"), weigh)
 
 OLDER = 0.8
 """Factor of a page of which a newer version was found."""
@@ -408,7 +410,9 @@ OLDER = 0.8
 
 def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Rank the newest version of a page, or the one that is asked for, before the others."""
-    paths, asked = bases.paths({hit.document_key for hit in hits}), plan.query.text.casefold()
+    if "version" in plan.query.without:
+        return
+    paths, asked = bases.paths([hit.document_key for hit in hits]), plan.query.text.casefold()
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
         path = paths[hit.document_key]
@@ -426,4 +430,4 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             hit.multiply("version", 1.0 if version == newest else OLDER)
 
 
-VERSIONED = RankingSignal(("version",), lambda plan: "version" not in plan.query.without, _prefer_newest)
+VERSIONED = RankingSignal(("version",), _prefer_newest)

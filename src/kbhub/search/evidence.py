@@ -96,7 +96,7 @@ def is_name(text: str) -> bool:
 def asking(words: Collection[str]) -> set[str]:
     """Return those of a query's words that only ask, if all others are names or numbers."""
     found = {word for word in words if _ASKING.fullmatch(word.strip(_MARKS))}
-    others = [word for word in words if word not in found]
+    others = set(words) - found
     return found if others and all(is_name(word) or word.isdecimal() for word in others) else set()
 
 
@@ -110,7 +110,7 @@ def words_of(path: str) -> str:
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift the best chunk of documents that a query names: `EIP-1559 fee` means `eip-1559.md`, `ADR-2` `adr/02.md`."""
     asked = _name(plan.question)
-    if not asked:
+    if not asked or not plan.asks_for(NAME):
         return
     named, paths = set(), bases.paths([hit.document_key for hit in hits])
     numbers, alone = numbers_asked(plan.question)
@@ -126,7 +126,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             whole or called or any(asked[at : at + len(file)] == file for at in within)
         ):
             named.add(hit.document_key)
-            hit.add([SignalPart(NAME, 1.0, NAME_AMOUNT)])
+            hit.add(SignalPart(NAME, 1.0, NAME_AMOUNT))
             hit.sought = (whole and len(asked) > 1) or (alone and bool(called))
             plan.named |= {*called, *(filter(_ASKING.fullmatch, asked) if hit.sought else ())}
             plan.named |= {plan.question.casefold()} if whole else set()
@@ -153,7 +153,7 @@ def _words(text: str) -> list[str]:
     return [part for word in _PART.findall(text) for part in (cased_parts(word) or (word,))]
 
 
-NAMED = RankingSignal((NAME,), lambda plan: plan.asks_for(NAME), _add_named)
+NAMED = RankingSignal((NAME,), _add_named)
 
 
 @lru_cache(maxsize=WORDS)
@@ -197,13 +197,10 @@ class QueryTerms:
         forms: dict[str, list[tuple[str, ...]]] = {}
         for term in terms:
             forms.setdefault(term.text, []).append(term.stems)
-        single = [text for text, stems in forms.items() if len(stems) == 1]
-        self._terms = [(forms[text][0], rarity(text)) for text in single]
-        self._spellings = [(stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
+        self._terms = [(text, stems[0], rarity(text)) for text, stems in forms.items() if len(stems) == 1]
+        self._spellings = [(text, stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
         """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
-        self._texts = [*single, *[text for text, stems in forms.items() if len(stems) > 1]]
-        self._rarity = sum([rare for _, rare in (*self._terms, *self._spellings)]) or 1.0
-        self._shares = _shares(self._terms)
+        self._rarity = sum([rare for *_, rare in (*self._terms, *self._spellings)]) or 1.0
         # A title shares pairs of Han or Kana with a question by chance.
         self._weights = [(term.stems, term.weight) for term in terms if not RUN.match(term.text)]
         self._total = sum([term.weight for term in terms]) or 1.0
@@ -211,7 +208,7 @@ class QueryTerms:
         for term in terms:
             if is_identifier(term.text) and (pattern := verbatim(term.text)):
                 self._names.append((pattern, term.weight, rarity(term.text) / len(forms[term.text])))
-        self._asking = asking(self._texts)
+        self._asking = asking(forms)
         self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
@@ -223,13 +220,14 @@ class QueryTerms:
         everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
         for above in (title, *headings):
             everywhere.update(*self._pairs.intersection(_part_pairs(above)))
-        terms, shares = self._terms, self._shares
-        if self._spellings:
-            used = [(max(forms, key=partial(_found_of, everywhere)), rare) for forms, rare in self._spellings]
-            terms = [*terms, *used]
-            shares = dict.fromkeys(self._stems, 0.0) | _shares(terms)
-        every = [(word, *term) for word, term in zip(self._texts, terms, strict=True)]
-        covered = sum(rare * _found_of(everywhere, stems) for stems, rare in terms)
+        terms = list(self._terms)
+        for word, forms, rare in self._spellings:
+            terms.append((word, max(forms, key=partial(_found_of, everywhere)), rare))
+        shares = dict.fromkeys(self._stems, 0.0)
+        for _, parts, rare in terms:
+            for stem in parts:
+                shares[stem] += rare / len(parts)
+        covered = sum(rare * _found_of(everywhere, stems) for _, stems, rare in terms)
         named = defined = rare_names = 0.0
         for pattern, weight, rare in self._names:
             places = [match.start() for match in pattern.finditer(text)]
@@ -239,7 +237,7 @@ class QueryTerms:
                 rare_names += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
-        missing = [(word, rare) for word, stems, rare in every if not everywhere.issuperset(stems)]
+        missing = tuple([(word, rare) for word, stems, rare in terms if not everywhere.issuperset(stems)])
         return Evidence(
             coverage=covered / self._rarity,
             together=_together(words, shares) / self._rarity,
@@ -247,7 +245,7 @@ class QueryTerms:
             identifier=named / self._total,
             definition=defined / self._total,
             names=rare_names / self._rarity,
-            missing=tuple(missing),
+            missing=missing,
             literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
@@ -291,15 +289,6 @@ def _found(
 def _found_of(found: Collection[str], stems: Sequence[str]) -> float:
     """Return the share of stems that are among those found."""
     return sum(map(found.__contains__, stems)) / len(stems)
-
-
-def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:
-    """Return the rarity of each stem: its term's rarity, divided among the term's stems."""
-    shares: dict[str, float] = {}
-    for parts, rare in terms:
-        for stem in parts:
-            shares[stem] = shares.get(stem, 0.0) + rare / len(parts)
-    return shares
 
 
 def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> float:
@@ -346,14 +335,14 @@ def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     for hit, chunk, document in bases.texts(plan.examined):
         names = (words_of(document.path), *document.tags, *document.aliases)
         title = title_above(document.title, document.kind, chunk.start_line)
-        hit.evidence = found = terms.examine(chunk.text, chunk.headings, title, names)
-        shares = [(signal, amount, getattr(found, signal)) for signal, amount in AMOUNTS.items()]
-        hit.add(
-            [SignalPart(signal, share, amount * share) for signal, amount, share in shares if plan.asks_for(signal)]
-        )
+        hit.evidence = terms.examine(chunk.text, chunk.headings, title, names)
+        for signal, amount in AMOUNTS.items():
+            if plan.asks_for(signal):
+                share = getattr(hit.evidence, signal)
+                hit.add(SignalPart(signal, share, amount * share))
 
 
-SIGNAL = RankingSignal(tuple(AMOUNTS), lambda _: True, _add)
+SIGNAL = RankingSignal(tuple(AMOUNTS), _add)
 
 
 def same_text(one: Evidence, other: Evidence) -> bool:

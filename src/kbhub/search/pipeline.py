@@ -130,14 +130,11 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
     hits += _numbered(plan, bases, hits)
     for signal in RANKING_SIGNALS:
-        if signal.applies(plan):
-            signal.add(plan, bases, hits)
-            hits.sort(key=attrgetter("score"), reverse=True)
+        signal.add(plan, bases, hits)
+        hits.sort(key=attrgetter("score"), reverse=True)
 
-    replaced, complete = {fix.typed for fix in fixes}, bases.complete
-    named_by = " ".join(plan.named).split()
-    replaced |= {word for word in words.unmatched if word.casefold() in named_by}
-    unmatched = [word for word in words.unmatched if word not in replaced] if complete else []
+    complete, known = bases.complete, [*[fix.typed.casefold() for fix in fixes], *" ".join(plan.named).split()]
+    unmatched = [word for word in words.unmatched if word.casefold() not in known] if complete else []
     asking = evidence.asking([term.text for term in sought])
     trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
 
@@ -386,7 +383,7 @@ class Remaining:
         ids, values = base.columns.ids[base.positions[rows]], base.values[rows]
         at = int(np.flatnonzero(ids == hit.key[1])[0])
         best = Candidate(hit.key, hit.document_key, (), hit.factors)
-        best.add([SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale)], zeros=True)
+        best.add(SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale), zero=True)
         if self._by_document:
             order = [place for place in np.argsort(-values, kind="stable") if place != at]
             best.more = [Candidate((base.base, int(ids[place])), hit.document_key) for place in order]

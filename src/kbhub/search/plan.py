@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
-from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -163,14 +162,15 @@ class Candidate:
     same: list[Candidate] = field(default_factory=list)
     """Best chunks of documents with the same text."""
 
-    def add(self, parts: Iterable[SignalPart], *, zeros: bool = False) -> None:
-        """Add parts to the score, those of zero only if they are to be shown."""
-        if added := tuple([part for part in parts if part.amount or zeros]):
-            self.parts += added
-            score = 0.0
-            for part in self.parts:  # not `sum`, which adds floats differently from Python 3.12 on
-                score += part.amount
-            self.score = prod([factor for _, factor in self.factors], start=score)
+    def add(self, part: SignalPart, *, zero: bool = False) -> None:
+        """Add a part to the score; one of zero only if it is to be shown."""
+        if part.amount or zero:
+            self.parts += (part,)
+            self.score = 0.0
+            for one in self.parts:  # not `sum`, which adds floats differently from Python 3.12 on
+                self.score += one.amount
+            for _, factor in self.factors:
+                self.score *= factor
 
     def multiply(self, name: str, factor: float) -> None:
         """Apply a factor to the score."""
@@ -214,7 +214,7 @@ class OpenBases:
     @property
     def indexes(self) -> list[Index]:
         """Their indexes; a key of several bases has the number of the base in this list."""
-        return [base.index for base in self.open]
+        return [*map(attrgetter("index"), self.open)]
 
     @property
     def complete(self) -> bool:
@@ -288,6 +288,5 @@ class RankingSignal:
 
     names: tuple[str, ...]
     """Names in traces and in `Query.without`."""
-    applies: Callable[[Plan], bool]
     add: Callable[[Plan, OpenBases, list[Candidate]], None]
-    """Changes candidates, given best first, which are sorted afterwards."""
+    """Changes the candidates, if the plan asks for it; they are given best first, and sorted afterwards."""

@@ -234,8 +234,10 @@ def looked_up(
 
 def distinct(terms: Sequence[Term]) -> tuple[Term, ...]:
     """Return terms without those whose stems an earlier one has."""
-    first = {term.tokens: term for term in reversed(terms)}
-    return tuple([first[stems] for stems in dict.fromkeys([term.tokens for term in terms])])
+    first: dict[tuple[str, ...], Term] = {}
+    for term in terms:
+        first.setdefault(term.tokens, term)
+    return tuple(first.values())
 
 
 def unweighted(terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
@@ -354,7 +356,7 @@ LEAST_KNOWN = 0.5
 
 def _look_again(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Mix in cosines to the query and its other wordings, unless too few chunks have a vector."""
-    model = bases.hub.transformer()
+    model = bases.hub.transformer() if plan.both and plan.asks_for(SECOND_LOOK) else None
     if model is None or any(is_name(term.text) for term in plan.parsed.terms):  # it knows no names of programs
         return
     wanted = [hit.key for hit in hits if any(part.rank and part.rank <= CANDIDATES for part in hit.parts)]
@@ -392,7 +394,7 @@ def mix(hits: Sequence[Candidate], similarities: Mapping[Key, float], weight: fl
         if hit.key in sums:
             value = similarities[hit.key]
             amount = weight * (low + stretch * (value - least) - sums[hit.key])
-            hit.add([SignalPart(SECOND_LOOK, value, amount)], zeros=True)
+            hit.add(SignalPart(SECOND_LOOK, value, amount), zero=True)
 
 
-SECOND_LOOK_SIGNAL = RankingSignal((SECOND_LOOK,), lambda plan: plan.both and plan.asks_for(SECOND_LOOK), _look_again)
+SECOND_LOOK_SIGNAL = RankingSignal((SECOND_LOOK,), _look_again)

@@ -54,7 +54,8 @@ def without_the_extra(monkeypatch):
 
 def chunk(number, *amounts, factor=1.0):
     found = Candidate((0, number), (0, number), factors=(("weight", factor),))
-    found.add([SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts)], zeros=True)
+    for place, amount in enumerate(amounts):
+        found.add(SignalPart(f"signal{place}", amount, amount), zero=True)
     return found
 
 

@@ -12,11 +12,9 @@ FACTOR = 0.8
 EXAMINED = 50
 
 
-def _applies(plan: Plan) -> bool:
-    return NAME not in plan.question.split()  # who asks for drafts gets them
-
-
-def _add(_plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> None:
+def _add(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> None:
+    if NAME in plan.question.split():  # who asks for drafts gets them
+        return
     best = hits[:EXAMINED]
     documents = bases.documents([hit.document_key for hit in best])
     for hit in best:
@@ -24,4 +22,4 @@ def _add(_plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> None:
             hit.multiply(NAME, FACTOR)
 
 
-SIGNAL = RankingSignal((NAME,), _applies, _add)
+SIGNAL = RankingSignal((NAME,), _add)

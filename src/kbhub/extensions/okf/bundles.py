@@ -84,8 +84,9 @@ def id_of(path: str) -> str:
     return re.sub(r"[\W_]+", "-", name).strip("-").lower() or "source"
 
 
-def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    if not (bundles := {number for number, base in enumerate(bases.open) if is_bundle(base.index)}):
+def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    bundles = {number for number, base in enumerate(bases.open) if is_bundle(base.index)}
+    if not bundles or not plan.asks_for("reserved"):
         return
     best = [hit for hit in hits[:_LOOKED_AT] if hit.document_key[0] in bundles]
     documents = bases.documents([hit.document_key for hit in best])
@@ -94,4 +95,4 @@ def _add(_: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             hit.multiply("reserved", RESERVED_FACTOR)
 
 
-SIGNAL = RankingSignal(("reserved",), lambda plan: plan.asks_for("reserved"), _add)
+SIGNAL = RankingSignal(("reserved",), _add)
