@@ -9,14 +9,12 @@ from itertools import pairwise, product
 from math import prod
 from operator import itemgetter, mul
 
-from kbhub.errors import EmbedderError
 from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.parser import paired, parse_query, stems
-from kbhub.models.embedding import packaged_embedder
 from kbhub.search.document_signals import Facts, facts_in, own_time
-from kbhub.search.evidence import rarity
+from kbhub.search.evidence import nearest, rarity
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
 from kbhub.types import Kind
 from kbhub.values import struct
@@ -167,10 +165,7 @@ def likeness(older: Statement, newer: Statement) -> float:
     """
     if not older.words & newer.words:
         return 0.0
-    try:
-        cosines = packaged_embedder().queries().nearest(older.terms, newer.terms)
-    except EmbedderError:
-        cosines = [0.0] * len(older.terms)
+    cosines = nearest(older.terms, newer.terms)
     weights = [rarity(word) for word in older.terms]
     met = (
         1.0 if own & newer.words else max(near, 0.0) for own, near in zip(older.terms.values(), cosines, strict=True)

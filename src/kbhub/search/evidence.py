@@ -38,7 +38,7 @@ the results on the six test sets and the handbook unchanged."""
 _ASKING = re.compile(r"(?i)define|describe|explain|means?|says?|show|stands?|tell")
 """Words that only ask: a document about the others need not have them."""
 
-PATHS = 4096
+NAMES = 4096
 
 _PART = re.compile(r"[^\W\d_]+|\d+")
 
@@ -100,7 +100,6 @@ def asking(words: Collection[str]) -> set[str]:
     return found if others and all(is_name(word) or word.isdecimal() for word in others) else set()
 
 
-@lru_cache(maxsize=PATHS)
 def words_of(path: str) -> str:
     """Map `runbooks/kafkaRestart.md` to `runbooks/kafkaRestart runbooks kafka Restart`."""
     name = str(PurePosixPath(path).with_suffix(""))
@@ -144,7 +143,7 @@ def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
     return {name: meant for name, meant in numbers.items() if alone or "-" in name}, alone
 
 
-@lru_cache(maxsize=PATHS)
+@lru_cache(maxsize=NAMES)
 def _name(text: str) -> tuple[str, ...]:
     return tuple(map(str.lower, _words(normalise(text))))
 
@@ -170,12 +169,18 @@ def cohesion(words: Iterable[str]) -> float:
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
 
+def nearest(words: Collection[str], others: Iterable[str]) -> list[float]:
+    """Return the largest cosine of each word to one of the others, 0 if none is known."""
+    model = _model()
+    return model.nearest(words, others) if model else [0.0] * len(words)
+
+
 def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
     """Return how rare a word is missing that no word of a text resembles, of some with their rarity."""
     if not missing:
         return 0.0
-    model, words = _model(), dict.fromkeys(re.findall(r"\w+", text.lower()))
-    cosines = model.nearest([word.strip(_MARKS) for word, _ in missing], words) if model else [0.0] * len(missing)
+    words = dict.fromkeys(re.findall(r"\w+", text.lower()))
+    cosines = nearest([word.strip(_MARKS) for word, _ in missing], words)
     unlike = [min(1.0, max(0.0, (SAME - cosine) / (SAME - OTHER))) for cosine in cosines]
     return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)])
 

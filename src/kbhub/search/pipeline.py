@@ -185,23 +185,23 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
         # A text of that time has no reason to have the words `last week`, and one of another time may.
         words = {term.tokens for term in parse_query(asked.span).terms}
         terms = tuple([term for term in terms if term.quoted or term.tokens not in words]) or terms
-    selections: dict[int, Selection | None] = {}
+    selections: list[Selection | None] = [None] * len(bases.open)
+    depths = [len(base.base.path.parts) for base in bases.open]
     # Deepest first, so that inner bases are selected before the bases around them.
-    for number in sorted(range(len(bases.open)), key=lambda number: -len(bases.open[number].base.path.parts)):
+    for number in sorted(range(len(depths)), key=depths.__getitem__, reverse=True):
         base, index = bases.open[number].base, bases.open[number].index
         elsewhere = [
             (inner.base.path.relative_to(base.path) / path).as_posix()
-            for other, selection in selections.items()
-            if base.path in (inner := bases.open[other]).base.path.parents
+            for inner, selection in zip(bases.open, selections, strict=True)
+            if base.path in inner.base.path.parents
             for path in paths_of(inner.index, selection)
         ]
         ids = {base.id, *base.names}
         selections[number] = select(index, ids, understood.filters, understood.excluded, bases.now, elsewhere)
     others, passage = [parse_query(wording) for wording in query.queries], parse_query(query.passage)
     filters = (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters))
-    chosen = [selections[number] for number in range(len(bases.open))]
     by_document = query.granularity == "document"
-    return Plan(query, understood, others, passage, asked, terms, filters, chosen, by_document)
+    return Plan(query, understood, others, passage, asked, terms, filters, selections, by_document)
 
 
 def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, tuple[Respelling, ...]]:
@@ -225,8 +225,10 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
 def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
     """Return what a query calls by a number and was not found: documents, or first chunks if it has nothing else."""
     numbers, alone = evidence.numbers_asked(plan.question)
+    if not numbers or not plan.asks_for(evidence.NAME):
+        return []
     meant, found = {*numbers.values()}, list[Candidate]()
-    for number, base in enumerate(bases.open) if meant and plan.asks_for(evidence.NAME) else ():
+    for number, base in enumerate(bases.open):
         numbered = paths_with(base.index, {number for _, number in meant})
         paths = [path for path in numbered if not meant.isdisjoint(numbers_of(base.base, path))][:MOST_NUMBERED]
         first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isnan
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,13 +97,12 @@ def keyword_ranking(
     every = [index.columns() for index in indexes]
     rows, tokens = sum([columns.chunks for columns in every]), sum([columns.tokens for columns in every])
     counted, weighted, missing, unmatched = looked_up(indexes, terms, others, passage)
-    weights = [times * weight for _, times, weight in counted]
-    whole = sum(weights) + sum([term.weight for term in weighted if not term.found])
+    whole = sum([weight for _, weight in counted]) + sum([term.weight for term in weighted if not term.found])
     # A question shares fewer pairs of characters with its answer than words: those across two words are chance.
     paired = sum([term.weight for term in weighted if RUN.match(term.text)]) / (whole or 1.0)
     matches, rankings, coverage = [], [], 0.0
     for number, (columns, selection) in enumerate(zip(every, allowed, strict=True)):
-        base_terms = [(postings[number], weight) for (postings, *_), weight in zip(counted, weights, strict=True)]
+        base_terms = [(postings[number], weight) for postings, weight in counted]
         positions, values, covered = scores(base_terms, columns.lengths, tokens / max(rows, 1))
         if selection is not None:
             inside = columns.selected(selection.chunks)[positions]
@@ -176,11 +174,11 @@ def semantic_ranking(
 
 def looked_up(
     indexes: Sequence[Index], terms: Sequence[Term], others: Sequence[Sequence[Term]] = (), passage: Sequence[Term] = ()
-) -> tuple[list[tuple[list[Postings], int, float]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
+) -> tuple[list[tuple[list[Postings], float]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Look up each term in each base; a term that occurs nowhere is replaced by its words.
 
-    Returns the postings per base of each term that occurs, how many wordings have it, and its weight; all terms with
-    weights; terms that occur nowhere; these as typed, and names of which only words occur.
+    Returns the postings per base of each term that occurs, with its weight times the wordings that have it; all terms
+    with weights; terms that occur nowhere; these as typed, and names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
     stems = dict.fromkeys([term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain])
@@ -213,14 +211,14 @@ def looked_up(
                 found.append(term)
                 missing.append(term)
         order += found if number <= len(others) else []
-        times.update(map(attrgetter("match"), dict.fromkeys(found)))
-        texts |= {term.match: term.text for term in found}
+        for term in dict.fromkeys(found):
+            times[term.match] += 1
+            texts[term.match] = term.text
     rows = sum([index.columns().chunks for index in indexes])
-    here = rows / (FEW_CHUNKS + rows)
-    weights = {
-        match: inverse_document_frequency(rows, sum(map(len, postings))) * (here + (1 - here) * rarity(texts[match]))
-        for match, postings in counted.items()
-    }
+    here, weights = rows / (FEW_CHUNKS + rows), dict[str, float]()
+    for match, postings in counted.items():
+        frequency = inverse_document_frequency(rows, sum(map(len, postings)))
+        weights[match] = frequency * (here + (1 - here) * rarity(texts[match]))
     most = max(weights.values(), default=1.0)
     weighted = [
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
@@ -228,7 +226,7 @@ def looked_up(
     ]
     nowhere = (*[term.text for term in weighted if not term.found], *absent)
     unmatched = tuple([text.strip(PUNCTUATION) or text for text in nowhere])
-    occurring = [(postings, times[match], weights[match]) for match, postings in counted.items()]
+    occurring = [(postings, times[match] * weights[match]) for match, postings in counted.items()]
     return occurring, tuple(weighted), tuple(missing), unmatched
 
 

@@ -76,7 +76,7 @@ def search(
         result = pipeline.ranked(query, bases, weights)
     late = unfinished(bases, result.hits)
     if not query.bases and result.verdict != "strong":
-        late += [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
+        late += [problem.text for problem in hub.missing()]
         late += outside(hub) if result.verdict == "none" else ()
     searched = (*[base.base.id for base in bases.open], *bases.scans)
     return result.model_copy(

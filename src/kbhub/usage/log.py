@@ -103,6 +103,7 @@ def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) ->
 
 def flush() -> None:
     """Write the queued entries; those that cannot be written stay queued."""
+    _writer.clear()  # later entries start a new thread
     with _writing:
         batches: dict[Hub, list[Asked | Opening]] = {}
         while _waiting:
@@ -135,17 +136,10 @@ def _put(hub: Hub, entry: Asked | Opening) -> None:
     _waiting.append((hub, entry))
     with _starting:
         if not _writer:
-            # A daemon thread, as `flush` writes the rest of the queue at exit.
-            thread = threading.Thread(target=_write_later, name="kbhub-query-log", daemon=True)
-            _writer.append(thread)
-            thread.start()
-
-
-def _write_later() -> None:
-    threading.Event().wait(WRITE_SECONDS)
-    with _starting:
-        _writer.clear()  # later entries start a new thread
-    flush()
+            timer = threading.Timer(WRITE_SECONDS, flush)
+            timer.daemon = True  # `flush` writes the rest of the queue at exit
+            _writer.append(timer)
+            timer.start()
 
 
 atexit.register(flush)

@@ -350,10 +350,12 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         target = real_path(expand(pointer.knowledge, home, match.folder))
     # Never one in a .git folder, whoever allows it.
     within = _within_project(match, target, home) or str(target) == _sibling(str(match.folder))
-    allowed = within or trust.grant(match.pointer, target)
+    # Edits outside git cannot be reverted, so there the user decides, not the project.
+    writable = not pointer.read_only and workspace.git_root is not None and target.is_relative_to(workspace.git_root)
+    granted = None if within and writable else trust.grant(match.pointer, target)
     if ".git" in target.parts:
         problem = "inside a .git folder, which cannot be a base. Name another folder."
-    elif not allowed:
+    elif not (within or granted):
         command = f"`kbhub base trust {shlex.quote(str(match.pointer))}`"
         problem = f"outside the project, so it is not followed. If you want this, run {command}."
         if is_directory(target) and not trust.grant(match.pointer, target, "refused"):
@@ -364,7 +366,6 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         message = f"{match.pointer} leads to {cut(str(target), MAX_SHOWN_PATH)}, {problem}"
         project.problems.append(Problem(subject=PROJECT_ID, message=message))
         return
-    inside = workspace.git_root is not None and target.is_relative_to(workspace.git_root)
     usual = not {match.origin, target.name}.isdisjoint((FOLDER, ".knowledge"))
     project.docs = usual if pointer.docs_fallback is None else pointer.docs_fallback
     project.base = Base(
@@ -378,9 +379,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         exclude=pointer.exclude,
         inline_tags=has_inline_tags(pointer.inline_tags, target, home),
         cache_dir=_cache_dir(match, pointer.cache_dir, trust, home, project) if pointer.cache_dir else None,
-        # Edits outside git cannot be reverted, so there the user decides, not the project.
-        writable=(inside and not pointer.read_only)
-        or bool((granted := trust.grant(match.pointer, target)) and granted.writable),
+        writable=writable or bool(granted and granted.writable),
     )
 
 

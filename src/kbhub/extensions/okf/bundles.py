@@ -85,10 +85,10 @@ def id_of(path: str) -> str:
 
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    bundles = {number for number, base in enumerate(bases.open) if is_bundle(base.index)}
-    if not bundles or not plan.asks_for("reserved"):
+    bundles = [*map(is_bundle, bases.indexes)]
+    if not any(bundles) or not plan.asks_for("reserved"):
         return
-    best = [hit for hit in hits[:_LOOKED_AT] if hit.document_key[0] in bundles]
+    best = [hit for hit in hits[:_LOOKED_AT] if bundles[hit.key[0]]]
     documents = bases.documents([hit.document_key for hit in best])
     for hit in best:
         if is_reserved(documents[hit.document_key].path):
