@@ -53,10 +53,8 @@ def without_the_extra(monkeypatch):
 
 
 def chunk(number, *amounts, factor=1.0):
-    found = Candidate((0, number), (0, number), factors=(("weight", factor),))
-    for place, amount in enumerate(amounts):
-        found.add(SignalPart(f"signal{place}", amount, amount), zero=True)
-    return found
+    parts = tuple(SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts))
+    return Candidate((0, number), (0, number), parts, (("weight", factor),), sum(amounts) * factor)
 
 
 @installed
