@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import apsw
@@ -198,7 +199,7 @@ class Ranking:
         """Concatenate the rankings of several bases, unordered."""
         if not rankings:
             return cls(NO_CHUNKS, NO_CHUNKS, np.zeros(0))
-        columns = zip(*[(part.chunks, part.documents, part.values) for part in rankings], strict=True)
+        columns = zip(*map(attrgetter("chunks", "documents", "values"), rankings), strict=True)
         return cls(*map(np.concatenate, columns))
 
     def best(self, limit: int, places: Places) -> Ranking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
@@ -145,7 +145,7 @@ def judge(
             best = max(best, confidence(*values, gap(values[0].missing, values[0].text)))
     # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
-    certain = bool(literal and texts) and texts.keys() <= {term.text for term in sought}
+    certain = bool(literal and texts) and texts.keys() <= set(map(attrgetter("text"), sought))
     content = texts.keys() - asking(texts)
     named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in content)
     if certain:

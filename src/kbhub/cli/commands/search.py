@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite.schema import noted_damage
-from kbhub.render.report import Listing, Record, records
+from kbhub.render.report import Listing, records
 from kbhub.render.search import search_notes, search_report, verdict_words
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter
 from kbhub.render.terminal import text as text_of
@@ -25,7 +26,6 @@ from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, every_hit, search_assisted
 from kbhub.types import Hit, Query, SearchResult
 from kbhub.usage.log import flush, record
-from kbhub.workspace.discovery import matching
 from kbhub.workspace.formats import converts, file_title
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def search(
         shown = search_report(result, asked, full=whole)
         return text_of(shown, Painter(wants_colour(sys.stdout)), whole=whole, width=terminal_width(), draw=draw)
 
-    return Reply(result, said, lambda: hits_listing(hub, result), notes, code=0 if result.searched else 1)
+    return Reply(result, said, partial(hits_listing, result), notes, code=0 if result.searched else 1)
 
 
 MACHINE_LIMIT = 20
@@ -141,18 +141,13 @@ SEPARATOR = "--"
 """Between groups of lines that do not follow each other, as grep has it."""
 
 
-def hits_listing(hub: Hub, result: SearchResult) -> Listing:
+def hits_listing(result: SearchResult) -> Listing:
     """Return hits as records."""
     fields = (
         *("docid", "score", "ref", "base", "path", "title", "headings", "start_line", "end_line", "kind"),
         *("age_days", "outdated", "context", "excerpt"),
     )
-    said, everywhere = {base.id: base.contexts for base in hub.discovery().bases}, hub.config().settings.contexts
-
-    def context(hit: Hit) -> Record:
-        return {"context": " / ".join(matching(said.get(hit.base, {}), everywhere, hit.path))}
-
-    return records("hit", fields, result.hits, context, body="excerpt")
+    return records("hit", fields, result.hits, lambda hit: {"context": " / ".join(hit.contexts)}, body="excerpt")
 
 
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:
