@@ -437,7 +437,7 @@ class QueryVectors:
         rows = self._known_rows(text)
         return float(norms(rows).max()) / MEDIAN_NORM if len(rows) else None
 
-    def cohesion(self, texts: Sequence[str]) -> float:
+    def cohesion(self, texts: Iterable[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
         directions = [direction for direction in map(self._direction, texts) if direction is not None]
         return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0

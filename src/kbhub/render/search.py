@@ -179,7 +179,7 @@ def search_report(
 
     summary = partial(_summary, result, query, None if nearest else cursor)
     calls, reword = list[Text](), False
-    if result.hits and (full or not _empty_handed(result)):
+    if result.hits and not nearest:
         reword = result.verdict == "weak" and not query.queries and not query.offset
     elif not result.searched:
         calls = ["`status` shows indexing progress and problems."]

@@ -412,7 +412,7 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Rank the newest version of a page, or the one that is asked for, before the others."""
     if "version" in plan.query.without:
         return
-    paths, asked = bases.paths([hit.document_key for hit in hits]), plan.query.text.casefold()
+    paths, asked = bases.paths(hits), plan.query.text.casefold()
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
         path = paths[hit.document_key]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter, methodcaller
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,8 @@ OTHER, SAME = 0.3, 0.8
 
 WORDS = 4096
 
-_MARKS = ".,;:!?()'\""
+_bare = methodcaller("strip", ".,;:!?()'\"")
+"""Strips a word of punctuation."""
 
 
 AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
@@ -89,13 +90,13 @@ def is_identifier(text: str) -> bool:
 
 def is_name(text: str) -> bool:
     """Return whether a word can only be a name: an identifier that is not made of ordinary words."""
-    bare = text.strip(_MARKS)
+    bare = _bare(text)
     return is_identifier(text) and not any(map(str.isspace, bare)) and _JOINED_WORDS.fullmatch(bare) is None
 
 
 def asking(words: Collection[str]) -> set[str]:
     """Return those of a query's words that only ask, if all others are names or numbers."""
-    found = {word for word in words if _ASKING.fullmatch(word.strip(_MARKS))}
+    found = {word for word in words if _ASKING.fullmatch(_bare(word))}
     others = set(words) - found
     return found if others and all(is_name(word) or word.isdecimal() for word in others) else set()
 
@@ -111,7 +112,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     asked = _name(plan.question)
     if not asked or not plan.asks_for(NAME):
         return
-    named, paths = set(), bases.paths([hit.document_key for hit in hits])
+    named, paths = set(), bases.paths(hits)
     numbers, alone = numbers_asked(plan.question)
     for hit in sorted(hits, key=attrgetter("key")) if alone else hits:
         path = paths[hit.document_key]
@@ -137,9 +138,11 @@ def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
     With other words, `ADR-12` is one, and `python 3` is not.
     """
     numbers, others = numbers_in(question), question.casefold()
+    if not numbers:
+        return {}, False
     for number in sorted(numbers, key=len, reverse=True):  # `adr 12` before `adr 1`
         others = others.replace(number, " ")
-    alone = bool(numbers) and all(word in STOP_WORDS or _ASKING.fullmatch(word) for word in _name(others))
+    alone = all(word in STOP_WORDS or _ASKING.fullmatch(word) for word in _name(others))
     return {name: meant for name, meant in numbers.items() if alone or "-" in name}, alone
 
 
@@ -159,14 +162,14 @@ NAMED = RankingSignal((NAME,), _add_named)
 def rarity(word: str) -> float:
     """Return the rarity of a word, or of the rarest part of a phrase, from `COMMONEST` to some 1.7."""
     model = _model()
-    length = model.longest(word.strip(_MARKS)) if model else None
+    length = model.longest(_bare(word)) if model else None
     return UNKNOWN if length is None else max(COMMONEST, length)
 
 
 def cohesion(words: Iterable[str]) -> float:
     """Return how related a query's words are, as then cosines mean less: 1 for a single one, 0 if all are unknown."""
     model = _model()
-    return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
+    return model.cohesion(map(_bare, words)) if model else 0.0
 
 
 def nearest(words: Collection[str], others: Iterable[str]) -> list[float]:
@@ -180,7 +183,7 @@ def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
     if not missing:
         return 0.0
     words = dict.fromkeys(re.findall(r"\w+", text.lower()))
-    cosines = nearest([word.strip(_MARKS) for word, _ in missing], words)
+    cosines = nearest([_bare(word) for word, _ in missing], words)
     unlike = [min(1.0, max(0.0, (SAME - cosine) / (SAME - OTHER))) for cosine in cosines]
     return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)])
 
@@ -222,7 +225,7 @@ class QueryTerms:
         words, near = _found(text, self._stems, self._pairs)
         titled = short_stems(title)
         titles = frozenset(titled)
-        everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
+        everywhere = set(map(itemgetter(1), words)).union(titled, *map(short_stems, (*headings, *names)))
         for above in (title, *headings):
             everywhere.update(*self._pairs.intersection(_part_pairs(above)))
         terms = list(self._terms)

@@ -149,7 +149,7 @@ def judge(
     content = texts.keys() - asking(texts)
     named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in content)
     if certain:
-        stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}
+        stems = set[str]().union(*[term.stems for term in plan.weighted if term.text in content])
         rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, content, stems) for one in literal.values())
         best = max(best, STRONG if named or rare else WEAK)
     if any(hit.sought for hit in hits):

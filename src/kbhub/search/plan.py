@@ -243,9 +243,9 @@ class OpenBases:
         documents = self.documents([hit.document_key for hit in candidates])
         return [(hit, chunks[hit.key], documents[hit.document_key]) for hit in candidates]
 
-    def paths(self, keys: Iterable[Key]) -> dict[Key, str]:
-        """Return the paths of documents by key."""
-        return self._cached(list(keys), self._paths, Index.paths_of)
+    def paths(self, candidates: Iterable[Candidate]) -> dict[Key, str]:
+        """Return the paths of candidates' documents by key."""
+        return self._cached([*map(attrgetter("document_key"), candidates)], self._paths, Index.paths_of)
 
     def _cached(
         self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]
