@@ -1,4 +1,7 @@
-"""Only a browser of this machine that was given the token sees the page; nothing in a document runs or is fetched."""
+"""Only a browser of this machine that was given the token sees the page; nothing in a document runs or is fetched.
+
+And, at a glance, what a person sees: `test_pages.py` looks closer.
+"""
 
 import hashlib
 import os
@@ -23,9 +26,11 @@ from playwright.sync_api import expect
 from browsers import served
 from daemons import until
 from kbhub.documents.markdown import parse_document
+from kbhub.reading.graph import graph_of
 from kbhub.render.html import STATIC, TAGS, Addresses, document_html, part_with
 from kbhub.ui.app import ROUTES
 from kbhub.ui.documents import EDITORS
+from kbhub.ui.graph import groups_of
 from kbhub.workspace.settings import Editor
 from ollama_server import running_ollama
 
@@ -56,22 +61,29 @@ def test_the_token_opens_once_and_becomes_a_cookie(environment, opened):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the browser is a script of a shell")
 @pytest.mark.parametrize("entered", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_the_token_is_no_argument_of_the_browser(environment, tmp_path, entered):
-    """It is named a file that only its user can read, which leads to the page and is gone afterwards."""
+def test_the_token_is_no_argument_of_the_browser_and_read_only_writes_nothing(environment, tmp_path, entered):
+    """The browser is named a file that only its user can read, which leads to the page and is gone afterwards."""
+    environment.write("knowledge/deploy.md", "# Deploy\n")
     script, argument = tmp_path / "browser", tmp_path / "argument"
     os.mkfifo(argument)
     script.write_text(f'#!/bin/sh\necho "$*" > {argument}\n')
     script.chmod(0o700)
-    with served(environment, BROWSER=str(script)) as page:
+    with served(environment, "--read-only", BROWSER=str(script)) as page:
         address = argument.read_text().strip()
         file = Path(url2pathname(urlsplit(address).path))
         assert page.token not in address
         assert page.token in file.read_text()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         if entered:
-            page.enter()
+            cookie = page.enter()
             until(lambda: not file.exists())
+            form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
+            assert '<button name="action"' not in page.ask("/memories", Cookie=cookie)[2]
+            changes = {"memories/change": "action=forget&id=x", "gaps/start": "base=project&path=a.md&question=Why"}
+            for path, body in {**changes, "health/repair": ""}.items():
+                assert page.ask(f"/{path}", "POST", body, **form)[0] == 403
     assert not file.exists()
+    assert not (environment.project / "knowledge/a.md").exists()
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/%2Fevil.example/", "/\\evil.example/"])
@@ -121,19 +133,6 @@ def test_a_taken_port_is_told_and_no_address_breaks_the_page(shared, kbhub):
     check_odd(*shared[1:])
 
 
-def test_read_only_writes_nothing(environment):
-    environment.write("knowledge/deploy.md", "# Deploy\n")
-    with served(environment, "--read-only") as page:
-        cookie = page.enter()
-        form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
-        assert '<button name="action"' not in page.ask("/memories", Cookie=cookie)[2]
-        assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403
-        started = "base=project&path=a.md&question=Why"
-        assert page.ask("/gaps/start", "POST", started, **form)[0] == 403
-        assert page.ask("/health/repair", "POST", "", **form)[0] == 403
-    assert not (environment.project / "knowledge/a.md").exists()
-
-
 def test_images_only_are_sent_and_only_of_the_base(shared):
     environment, opened, cookie = shared
     environment.write("knowledge/pictures/a.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
@@ -144,6 +143,53 @@ def test_images_only_are_sent_and_only_of_the_base(shared):
     assert "sandbox" in headers["content-security-policy"]
     for path in ("../secret.png", "/etc/passwd", "deploy.md", "pictures/missing.png", "%2e%2e/secret.png"):
         assert opened.ask(f"/image?base=project&path={path}", Cookie=cookie)[0] == 404
+
+
+def test_search_answers_as_one_types(shared_tab):
+    page = shared_tab.go("/")
+    page.locator("#q").press_sequentially("zeb")
+    expect(page.locator("mark").first).to_have_text("zebra")
+    page.locator("#q").fill("")
+    page.locator("#q").press_sequentially("rolling back")
+    expect(page.locator(".hit").first).to_contain_text("Rolling back")
+    expect(page.locator("mark").first).to_have_text("Roll")
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
+    assert shared_tab.complaints == []
+
+
+def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
+    page = shared_tab.go("/read?ref=rollback.md:11-13")
+
+    expect(page.locator("header .chips")).to_have_text(re.compile(r"^\s*status\s+draft\s*$"))
+    expect(page.locator(".trail")).to_have_text(re.compile(r"project\s+/\s+Rolling back"))
+    expect(page.locator(".body table td").first).to_have_text("it hangs")
+    expect(page.locator(".body code .hl-k").first).to_have_text("def")
+    assert page.locator(".body img").evaluate("image => image.complete && image.naturalWidth") == 1
+    assert page.locator("#doc-found").evaluate("block => block.getBoundingClientRect().top < innerHeight")
+    assert page.locator(".found").count() >= 2
+    expect(page.locator(".body").get_by_text("nothing", exact=True)).not_to_have_attribute("href", "missing.md")
+    around = page.locator(".around")
+    expect(around).to_contain_text("Linked from")
+    expect(around.get_by_role("link", name="Roll back with the previous tag").first).to_be_visible()
+    expect(around).to_contain_text("missing.md")
+    page.get_by_role("link", name="who is on call").click()
+    expect(page).to_have_title("On call · kbhub")
+    page.go_back()
+    page.get_by_role("link", name="deploying", exact=True).click()
+    expect(page.locator(".found").first).to_have_text("Take it out")
+    assert shared_tab.complaints == []
+
+
+def test_where_one_folder_has_nearly_all_those_below_it_are_coloured(environment):
+    paths = ["readme.md", *(f"locales/{name}/{number}.md" for name in ("en", "fr") for number in (1, 2, 3))]
+    for path in paths:
+        environment.write(f"knowledge/{path}", "# Title\n\nText.\n")
+    hub = environment.hub()
+    hub.sync()
+
+    groups = groups_of(graph_of(hub), [("project", path) for path in paths], "folder")
+
+    assert groups == ["", *["locales/en"] * 3, *["locales/fr"] * 3]
 
 
 ODD = [
