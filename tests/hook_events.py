@@ -23,20 +23,14 @@ NAMES = {
 
 EDITS = {
     "claude-code": lambda path, text: (
-        "Edit",
-        {"file_path": path, "old_string": "x = 1", "new_string": text, "replace_all": False},
-    ),
+        "Edit", {"file_path": path, "old_string": "x = 1", "new_string": text, "replace_all": False}),
     "codex": lambda path, text: (
-        "apply_patch",
-        {"command": f"*** Begin Patch\n*** Update File: {path}\n@@\n-x = 1\n+{text}\n*** End Patch"},
-    ),
+        "apply_patch", {"command": f"*** Begin Patch\n*** Update File: {path}\n@@\n-x = 1\n+{text}\n*** End Patch"}),
     "copilot-cli": lambda path, text: ("edit", {"path": path, "old_str": "x = 1", "new_str": text}),
     "gemini-cli": lambda path, text: (
-        "replace",
-        {"file_path": path, "old_string": "x = 1", "new_string": text, "instruction": "change it"},
-    ),
+        "replace", {"file_path": path, "old_string": "x = 1", "new_string": text, "instruction": "change it"}),
     "opencode": lambda path, text: ("edit", {"filePath": path, "oldString": "x = 1", "newString": text}),
-}
+}  # fmt: skip
 """The tool of each client that changes a text in a file."""
 
 READS = {
@@ -49,7 +43,7 @@ READS = {
 """The tool of each client that reads a file."""
 
 
-def payload(client, name, cwd, *, session=SESSION, transcript=None, source="startup", prompt="", tool=None):
+def payload(client, name, cwd, *, session=SESSION, transcript=None, source="startup", prompt="", tool=None, agent="a"):
     """Give the JSON value that a client sends."""
     sent = {
         "session_id": session,
@@ -68,7 +62,7 @@ def payload(client, name, cwd, *, session=SESSION, transcript=None, source="star
     if name == "session-start":
         sent |= {"source": source}
     elif name == "subagent-start":
-        sent |= {"agent_id": "a1b2c3", "agent_type": "Explore"}
+        sent |= {"agent_id": agent, "agent_type": agent}
     elif name == "prompt":
         sent |= {"prompt": prompt}
     elif name == "tool":

@@ -78,12 +78,16 @@ def test_a_project_without_notes_is_not_greeted(environment, name):
 def test_each_subagent_is_told_how_to_search_and_what_stands(shop, environment):
     """It has no instructions of a server, and knows nothing of what its session was told, nor the session of it."""
     remember(shop, "Run the tests with make check.", tags=["pitfall"])
-    told = [said(shop, event("subagent-start", environment.project)) for _ in range(8)]
+    starts = [event("subagent-start", environment.project, agent=f"a{number}") for number in range(8)]
+    told = [said(shop, start) for start in starts]
 
     assert len(set(told)) == 1
     assert "project (12)" in told[0] or "project (11)" in told[0]
     assert ('search(query="…")' in told[0], "make check" in told[0]) == (True, True)
     assert tokens(told[0]) <= BUDGETS["subagent-start"]
+    assert said(shop, starts[0]) == ""  # the same one, by the hook of the project or a plugin beside that of the user
+    ours = event("subagent-start", environment.project, agent="kbhub:kbhub-researcher")  # whose file says how
+    assert "search(query=" not in said(shop, ours)
     assert "make check" in said(shop, event("session-start", environment.project, source="resume"))
 
 
@@ -258,6 +262,17 @@ def test_nothing_is_told_twice_in_a_session(shop, environment):
             assert said(shop, what)
             assert said(shop, what) == ""
         assert all(said(shop, what) for what in events("two", client))
+
+
+@pytest.mark.parametrize("named", ["tool", "prompt"])
+def test_a_pitfall_that_the_start_told_comes_first_once_more_with_its_file(shop, environment, named):
+    ref = remember(shop, "Never round in pay.", tags=["pitfall"], about=["src/pay.py"]).memory.ref
+    works = event(
+        named, environment.project, prompt="what is in src/pay.py?", tool=("Read", {"file_path": "src/pay.py"})
+    )
+    for source in ("startup", "compact"):
+        assert ref in calls(said(shop, event("session-start", environment.project, source=source)))
+        assert [calls(said(shop, works))[:1] for _ in range(2)] == [[ref], []]
 
 
 def test_more_memories_than_fit_come_a_few_at_a_time(shop, environment):
@@ -468,6 +483,7 @@ def test_an_event_without_its_name_has_one_and_vs_code_has_fields_of_its_own():
     found = event_of("tool", "copilot-cli", {**sent, "tool_input": {"files": [], "filePath": "a.py"}})
 
     assert (found.session, found.called, found.cwd, found.paths) == ("s", "PreToolUse", "/work", ("a.py",))
+    assert event_of("tool", "claude-code", sent).client == "copilot-cli"  # it runs those of Claude Code, too
 
 
 @pytest.mark.parametrize("name", EVENTS)

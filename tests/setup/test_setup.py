@@ -56,7 +56,7 @@ def test_a_clients_file_gets_the_server_and_loses_it_again_and_keeps_every_other
 
     code, out, _ = account.run("--yes", "--remove", "--client", name)
     assert (code, out.split()[0]) == (0, "removed")
-    assert file.read_bytes().decode().replace(',\n  "amp.mcpServers": {}', "") == before
+    assert file.read_bytes().decode() == before
     assert after in [copy.read_bytes() for copy in backups(file)]
 
 
@@ -144,7 +144,7 @@ def test_another_command_is_updated_and_its_users_options_stay(account, name):
     kept = {"cursor": ["/* k */", '"env": {"A": "b"}'], "codex": ["# old", "startup_timeout_sec = 30", "# end"]}
     assert all(one in text for one in kept.get(name, ["  x:\n    enabled: true\n"]))
     account.run("--client", name, "--yes", "--remove")
-    assert "kbhub" not in file.read_text()  # nor what it was updated from
+    assert not file.exists() or "kbhub" not in file.read_text()  # nor what it was updated from
 
 
 @pytest.mark.parametrize(
@@ -218,27 +218,20 @@ def test_opencode_is_registered_where_its_version_looks(account, text, version, 
     [
         ("mcp_servers = { a = { command = 'x' } }\n", "mcp_servers = { a = { command = 'x' }"),
         ("[mcp_servers]\na = { command = 'x' } # c\n", "[mcp_servers]\na = { command = 'x' } # c\n"),
-        ("x = 1", "x = 1\n\n[mcp_servers.kbhub]"),
-        ("x = 1\r\n", "x = 1\r\n\r\n[mcp_servers.kbhub]\r\n"),
-        *(
-            (text, text)
-            for text in (
-                'a = """\n[mcp_servers.kbhub]\n"""\n',
-                *(f'a = "{mark}[mcp_servers.kbhub]"\n' for mark in "\u2028\x85"),
-            )
-        ),
+        ("x = 1", "x = 1\n\n[mcp_servers.kbhub]"), ("x = 1\r\n", "x = 1\r\n\r\n[mcp_servers.kbhub]\r\n"),
+        *((text, text) for text in (
+            'a = """\n[mcp_servers.kbhub]\n"""\n', "a = '''\n[mcp_servers.kbhub]\n'''\n[mcp_servers.a]\nargs = []\n",
+            *(f'a = "{mark}[mcp_servers.kbhub]"\n' for mark in "\u2028\x85"),
+        )),
     ],
-)
+)  # fmt: skip
 def test_odd_toml_is_kept_and_comes_back(account, before, after):
     file = account.file(".codex/config.toml", before)
     code, _, _ = account.run("--yes", "--client", "codex")
     assert (code, started(account, "codex")) == (0, account.wanted())
     assert file.read_bytes().startswith(after.encode())
-    if '"""' in before:  # taking it out is left to its owner
-        assert account.run("--yes", "--remove", "--client", "codex")[0] == 1
-    else:
-        account.run("--yes", "--remove", "--client", "codex")
-        assert file.read_bytes().decode().rstrip() == before.rstrip()
+    account.run("--yes", "--remove", "--client", "codex")
+    assert file.read_bytes().decode().rstrip() == before.rstrip()
 
 
 @pytest.mark.parametrize(
@@ -328,7 +321,7 @@ def test_a_projects_file_is_found_without_its_client(account):
 
     assert (code, err, out.count("removed")) == (0, "", 3)
     assert not any(b"kbhub" in path.read_bytes() for path in account.project.rglob("*.json"))
-    assert json.loads((account.project / ".mcp.json").read_text()) == {"mcpServers": {}}
+    assert not (account.project / ".mcp.json").exists()
     assert (account.home / ".cursor/mcp.json").read_bytes() == mine
 
 

@@ -187,10 +187,8 @@ def test_the_subagent_has_the_form_of_the_client_and_goes_without_a_trace(accoun
     [
         ("claude-code", ".claude/settings.json .claude/agents/kbhub-researcher.md"),
         ("codex", ".codex/hooks.json .codex/agents/kbhub-researcher.toml"),
-        *(
-            ("copilot-cli", ".github/agents/kbhub-researcher.agent.md"),
-            ("opencode", ".opencode/agents/kbhub-researcher.md"),
-        ),
+        ("copilot-cli", ".github/hooks/kbhub.json .github/agents/kbhub-researcher.agent.md"),
+        ("opencode", ".opencode/agents/kbhub-researcher.md"),
     ],
 )
 def test_init_tells_the_subagents_of_a_project_and_setup_undoes_it(account, monkeypatch, client, names):
@@ -209,9 +207,6 @@ def test_init_tells_the_subagents_of_a_project_and_setup_undoes_it(account, monk
     assert all(re.findall(r'"(Sub\w+|kbhub hook)', hook.read_text())[1:] == ["kbhub hook"] for hook in hooks)
     account.run("--project", "--remove", "--yes")
     assert not any("kbhub" in file.read_text() for file in files if file.exists())
-    for options in (("--client", client, "--hooks"), ("--project", "--subagent")):
-        account.run("--yes", *options)
-    assert [file.exists() and "kbhub" in file.read_text() for file in files] == [False, True][-len(files) :]
 
 
 @pytest.mark.parametrize("what", ["skill", "subagent"])
@@ -226,15 +221,17 @@ def test_what_somebody_made_theirs_is_left_alone(account, what):
 
 def test_a_person_is_offered_the_subagent_and_the_lines(account):
     assert "No MCP client found" in account.run("--subagent", "--yes")[2]
-    assert "Subagents" not in account.run(typed="y\n")[2]  # nobody has any
+    assert "so that subagents" not in account.run(typed="y\n")[2]  # nobody has any
     (account.home / ".claude").mkdir()
     code, _, err = account.run("--no-hooks", typed="n\ny\n")
     lines, file = account.project / "AGENTS.md", account.home / SUBAGENTS["claude-code"]
     assert (code, lines.exists(), file.exists()) == (0, False, False)
-    assert "Subagents are not told about MCP servers" in err
+    assert "a subagent and some lines in this project's AGENTS.md so that subagents" in " ".join(err.split())
     code, _, _ = account.run("--no-hooks", typed="y\ny\n")
     assert (code, LINES in lines.read_text("utf-8"), file.exists()) == (0, True, True)
-    assert "Subagents" not in account.run("--no-hooks", typed="y\n")[2]  # there is nothing left to do
+    assert "so that subagents" not in account.run("--no-hooks", typed="y\n")[2]  # there is nothing left to do
+    lines.unlink()
+    assert "so that subagents" not in account.run("--hooks", typed="y\n")[2]  # the hook tells them
 
 
 def test_who_removes_kbhub_is_rid_of_what_every_option_wrote(account):

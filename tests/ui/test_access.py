@@ -1,7 +1,4 @@
-"""Only a browser of this machine that was given the token sees the page; nothing in a document runs or is fetched.
-
-And, at a glance, what a person sees: `test_pages.py` looks closer.
-"""
+"""Only a browser of this machine that was given the token sees the page; nothing in a document runs or is fetched."""
 
 import hashlib
 import os
@@ -26,11 +23,9 @@ from playwright.sync_api import expect
 from browsers import served
 from daemons import until
 from kbhub.documents.markdown import parse_document
-from kbhub.reading.graph import graph_of
 from kbhub.render.html import STATIC, TAGS, Addresses, document_html, part_with
 from kbhub.ui.app import ROUTES
 from kbhub.ui.documents import EDITORS
-from kbhub.ui.graph import groups_of
 from kbhub.workspace.settings import Editor
 from ollama_server import running_ollama
 
@@ -61,29 +56,22 @@ def test_the_token_opens_once_and_becomes_a_cookie(environment, opened):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the browser is a script of a shell")
 @pytest.mark.parametrize("entered", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_the_token_is_no_argument_of_the_browser_and_read_only_writes_nothing(environment, tmp_path, entered):
-    """The browser is named a file that only its user can read, which leads to the page and is gone afterwards."""
-    environment.write("knowledge/deploy.md", "# Deploy\n")
+def test_the_token_is_no_argument_of_the_browser(environment, tmp_path, entered):
+    """It is named a file that only its user can read, which leads to the page and is gone afterwards."""
     script, argument = tmp_path / "browser", tmp_path / "argument"
     os.mkfifo(argument)
     script.write_text(f'#!/bin/sh\necho "$*" > {argument}\n')
     script.chmod(0o700)
-    with served(environment, "--read-only", BROWSER=str(script)) as page:
+    with served(environment, BROWSER=str(script)) as page:
         address = argument.read_text().strip()
         file = Path(url2pathname(urlsplit(address).path))
         assert page.token not in address
         assert page.token in file.read_text()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         if entered:
-            cookie = page.enter()
+            page.enter()
             until(lambda: not file.exists())
-            form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
-            assert '<button name="action"' not in page.ask("/memories", Cookie=cookie)[2]
-            changes = {"memories/change": "action=forget&id=x", "gaps/start": "base=project&path=a.md&question=Why"}
-            for path, body in {**changes, "health/repair": ""}.items():
-                assert page.ask(f"/{path}", "POST", body, **form)[0] == 403
     assert not file.exists()
-    assert not (environment.project / "knowledge/a.md").exists()
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/%2Fevil.example/", "/\\evil.example/"])
@@ -133,6 +121,19 @@ def test_a_taken_port_is_told_and_no_address_breaks_the_page(shared, kbhub):
     check_odd(*shared[1:])
 
 
+def test_read_only_writes_nothing(environment):
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    with served(environment, "--read-only") as page:
+        cookie = page.enter()
+        form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
+        assert '<button name="action"' not in page.ask("/memories", Cookie=cookie)[2]
+        assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403
+        started = "base=project&path=a.md&question=Why"
+        assert page.ask("/gaps/start", "POST", started, **form)[0] == 403
+        assert page.ask("/health/repair", "POST", "", **form)[0] == 403
+    assert not (environment.project / "knowledge/a.md").exists()
+
+
 def test_images_only_are_sent_and_only_of_the_base(shared):
     environment, opened, cookie = shared
     environment.write("knowledge/pictures/a.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
@@ -143,53 +144,6 @@ def test_images_only_are_sent_and_only_of_the_base(shared):
     assert "sandbox" in headers["content-security-policy"]
     for path in ("../secret.png", "/etc/passwd", "deploy.md", "pictures/missing.png", "%2e%2e/secret.png"):
         assert opened.ask(f"/image?base=project&path={path}", Cookie=cookie)[0] == 404
-
-
-def test_search_answers_as_one_types(shared_tab):
-    page = shared_tab.go("/")
-    page.locator("#q").press_sequentially("zeb")
-    expect(page.locator("mark").first).to_have_text("zebra")
-    page.locator("#q").fill("")
-    page.locator("#q").press_sequentially("rolling back")
-    expect(page.locator(".hit").first).to_contain_text("Rolling back")
-    expect(page.locator("mark").first).to_have_text("Roll")
-    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
-    assert shared_tab.complaints == []
-
-
-def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
-    page = shared_tab.go("/read?ref=rollback.md:11-13")
-
-    expect(page.locator("header .chips")).to_have_text(re.compile(r"^\s*status\s+draft\s*$"))
-    expect(page.locator(".trail")).to_have_text(re.compile(r"project\s+/\s+Rolling back"))
-    expect(page.locator(".body table td").first).to_have_text("it hangs")
-    expect(page.locator(".body code .hl-k").first).to_have_text("def")
-    assert page.locator(".body img").evaluate("image => image.complete && image.naturalWidth") == 1
-    assert page.locator("#doc-found").evaluate("block => block.getBoundingClientRect().top < innerHeight")
-    assert page.locator(".found").count() >= 2
-    expect(page.locator(".body").get_by_text("nothing", exact=True)).not_to_have_attribute("href", "missing.md")
-    around = page.locator(".around")
-    expect(around).to_contain_text("Linked from")
-    expect(around.get_by_role("link", name="Roll back with the previous tag").first).to_be_visible()
-    expect(around).to_contain_text("missing.md")
-    page.get_by_role("link", name="who is on call").click()
-    expect(page).to_have_title("On call · kbhub")
-    page.go_back()
-    page.get_by_role("link", name="deploying", exact=True).click()
-    expect(page.locator(".found").first).to_have_text("Take it out")
-    assert shared_tab.complaints == []
-
-
-def test_where_one_folder_has_nearly_all_those_below_it_are_coloured(environment):
-    paths = ["readme.md", *(f"locales/{name}/{number}.md" for name in ("en", "fr") for number in (1, 2, 3))]
-    for path in paths:
-        environment.write(f"knowledge/{path}", "# Title\n\nText.\n")
-    hub = environment.hub()
-    hub.sync()
-
-    groups = groups_of(graph_of(hub), [("project", path) for path in paths], "folder")
-
-    assert groups == ["", *["locales/en"] * 3, *["locales/fr"] * 3]
 
 
 ODD = [
@@ -438,6 +392,38 @@ def test_a_document_made_to_be_slow_is_not(text):
     assert time.process_time() - began < 10
 
 
+@pytest.fixture
+def hostile(environment):
+    """Knowledge made to harm, there before a page looks for some."""
+    environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
+    environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
+    environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
+    environment.hub().sync()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hostile")
+def test_all_of_it_at_once_in_a_browser(tab):
+    paths = (
+        "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
+    )  # fmt: skip
+    for path in (*paths, "/graph", "/health", "/ask?q=xylophone", "/gaps"):
+        page = tab.go(path)
+        page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("header.top").is_visible()
+    page = tab.go("/read?ref=hostile.md")
+    for link in page.locator(".body a[href]").all():
+        assert link.get_attribute("href").startswith(("https://", "/read?"))
+    assert page.locator(".body a:not([href])").count()
+    for link in page.locator(".body a:not([href])").all():
+        link.click(force=True)
+    assert page.url.endswith("/read?ref=hostile.md")
+    assert page.evaluate("window.hacked") is None
+    assert all(url.startswith((tab.opened.origin, "data:")) for url in tab.asked), tab.asked
+    assert tab.dialogs == []
+
+
 DIAGRAMS = """# Diagrams
 
 ```mermaid
@@ -464,44 +450,14 @@ No diagram <script>hacked=1</script>
 
 
 @pytest.fixture
-def hostile(environment):
-    """Knowledge made to harm, there before a page looks for some."""
-    environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
-    environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
-    environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
+def diagrams(environment):
+    """A page that is there before the server starts, which looks for new bases once a second."""
     environment.write("knowledge/diagrams.md", DIAGRAMS)
-    picture = "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
-    environment.write("knowledge/x.svg", picture)
     environment.hub().sync()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("hostile")
-def test_all_of_it_at_once_in_a_browser(tab):
-    paths = (
-        "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
-    )  # fmt: skip
-    for path in (*paths, "/graph", "/health", "/ask?q=xylophone", "/gaps"):
-        page = tab.go(path)
-        page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
-        assert page.evaluate("window.hacked") is None
-        assert page.locator("header.top").is_visible()
-    page = tab.go("/read?ref=hostile.md")
-    for link in page.locator(".body a[href]").all():
-        assert link.get_attribute("href").startswith(("https://", "/read?"))
-    assert page.locator(".body a:not([href])").count()
-    for link in page.locator(".body a:not([href])").all():
-        link.click(force=True)
-    assert page.url.endswith("/read?ref=hostile.md")
-    assert page.evaluate("window.hacked") is None
-    assert tab.go("/image?base=project&path=x.svg").evaluate("window.hacked") is None
-    assert all(url.startswith((tab.opened.origin, "data:")) for url in tab.asked), tab.asked
-    assert tab.dialogs == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("hostile")
-def test_a_diagram_runs_and_reaches_nothing(tab):
+def test_a_diagram_runs_and_reaches_nothing(diagrams, tab):
     page = tab.go("/read?ref=diagrams.md")
     expect(page.frame_locator(".diagram >> nth=0").locator("svg")).to_contain_text("Second")
     expect(page.frame_locator(".diagram >> nth=1").locator("svg")).to_contain_text("Third")
@@ -516,6 +472,21 @@ def test_a_diagram_runs_and_reaches_nothing(tab):
     assert page.url.endswith("/read?ref=diagrams.md")
     assert all(url.startswith(f"{tab.opened.origin}/") for url in tab.asked), tab.asked
     assert tab.dialogs == []
+
+
+@pytest.fixture
+def picture(environment):
+    """A picture that is there before the server starts."""
+    environment.write(
+        "knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
+    )
+    environment.write("knowledge/a.md", "# A\n\n![x](x.svg)\n")
+
+
+@pytest.mark.slow
+def test_a_picture_that_is_a_page_does_nothing(picture, tab):
+    page = tab.go("/image?base=project&path=x.svg")
+    assert page.evaluate("window.hacked") is None
 
 
 @pytest.fixture

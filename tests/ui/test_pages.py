@@ -11,12 +11,25 @@ from browsers import Watched, served
 from kbhub.editing.audit import audit
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
+from kbhub.reading.graph import graph_of
 from kbhub.reading.read import read
+from kbhub.ui.graph import groups_of
 from ollama_server import running_ollama
 
-pytestmark = pytest.mark.slow
+
+def test_search_answers_as_one_types(shared_tab):
+    page = shared_tab.go("/")
+    page.locator("#q").press_sequentially("zeb")
+    expect(page.locator("mark").first).to_have_text("zebra")
+    page.locator("#q").fill("")
+    page.locator("#q").press_sequentially("rolling back")
+    expect(page.locator(".hit").first).to_contain_text("Rolling back")
+    expect(page.locator("mark").first).to_have_text("Roll")
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
+    assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(shared_tab):
     page = shared_tab.go("/?q=rollback+deploy")
     page.locator(".facets").get_by_role("link", name="#ops").click()
@@ -30,6 +43,7 @@ def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(sh
     expect(shared_tab.go("/gaps").locator("td .verdict.none").first).to_have_text("none.")
 
 
+@pytest.mark.slow
 def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     page = shared_tab.go("/?q=rollback")
     hit = page.locator(".hit").first
@@ -43,6 +57,7 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     expect(hit.locator("details p").first).to_have_text(re.compile("First because .*it ranks (first|second) by"))
 
 
+@pytest.mark.slow
 def test_everything_is_reached_by_keys(shared_tab):
     """/ to the field, j and Enter to a hit, g and a letter to a page, ? for help."""
     page = shared_tab.go("/memories")
@@ -66,6 +81,7 @@ def test_everything_is_reached_by_keys(shared_tab):
     expect(page.locator("article.document")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_current_hit_is_shown_in_its_document(shared_tab):
     page = shared_tab.go("/?q=xylophone")
     preview = page.locator("#preview")
@@ -80,6 +96,7 @@ def test_the_current_hit_is_shown_in_its_document(shared_tab):
     assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_hits_are_walked_with_arrows_and_none_is_fetched_while_one_types_or_passes_it(project, tab):
     tab.go("/?q=rollback").locator(".hit").first.wait_for()
     page = tab.go("/")
@@ -108,6 +125,7 @@ def test_hits_are_walked_with_arrows_and_none_is_fetched_while_one_types_or_pass
     expect(page.locator("article.document")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_palette_goes_to_pages_documents_and_memories(shared_tab):
     page = shared_tab.go("/graph")
     for typed, title in (
@@ -132,6 +150,7 @@ def test_the_palette_goes_to_pages_documents_and_memories(shared_tab):
     assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_search_starts_with_what_was_asked_and_what_changed(project, tab):
     for words in ("who+carries+the+pager", "deploying", "who+carries+the+pager"):
         tab.go(f"/?q={words}")
@@ -145,6 +164,30 @@ def test_a_search_starts_with_what_was_asked_and_what_changed(project, tab):
     expect(page.locator("#q")).to_have_value("who carries the pager")
 
 
+def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
+    page = shared_tab.go("/read?ref=rollback.md:11-13")
+
+    expect(page.locator("header .chips")).to_have_text(re.compile(r"^\s*status\s+draft\s*$"))
+    expect(page.locator(".trail")).to_have_text(re.compile(r"project\s+/\s+Rolling back"))
+    expect(page.locator(".body table td").first).to_have_text("it hangs")
+    expect(page.locator(".body code .hl-k").first).to_have_text("def")
+    assert page.locator(".body img").evaluate("image => image.complete && image.naturalWidth") == 1
+    assert page.locator("#doc-found").evaluate("block => block.getBoundingClientRect().top < innerHeight")
+    assert page.locator(".found").count() >= 2
+    expect(page.locator(".body").get_by_text("nothing", exact=True)).not_to_have_attribute("href", "missing.md")
+    around = page.locator(".around")
+    expect(around).to_contain_text("Linked from")
+    expect(around.get_by_role("link", name="Roll back with the previous tag").first).to_be_visible()
+    expect(around).to_contain_text("missing.md")
+    page.get_by_role("link", name="who is on call").click()
+    expect(page).to_have_title("On call · kbhub")
+    page.go_back()
+    page.get_by_role("link", name="deploying", exact=True).click()
+    expect(page.locator(".found").first).to_have_text("Take it out")
+    assert shared_tab.complaints == []
+
+
+@pytest.mark.slow
 def test_one_tab_of_a_document_is_shown_at_a_time(shared_tab):
     """By click and by key; one that was found is shown at once."""
     page = shared_tab.go("/read?ref=rollback.md:24-24")
@@ -162,6 +205,7 @@ def test_one_tab_of_a_document_is_shown_at_a_time(shared_tab):
     assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_diagram_is_drawn_and_its_text_stays(chromium, shared, shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
     diagram = page.frame_locator(".diagram")
@@ -178,6 +222,7 @@ def test_a_diagram_is_drawn_and_its_text_stays(chromium, shared, shared_tab):
     plain.context.close()
 
 
+@pytest.mark.slow
 def test_documents_have_a_tree_of_folders(project, tab):
     project.write("knowledge/people/away/leave.md", "---\ndate: 2024-05-01\n---\n# On leave\n\nGone.\n")
     project.hub().sync()
@@ -189,6 +234,7 @@ def test_documents_have_a_tree_of_folders(project, tab):
     expect(page.locator(".list time")).to_have_text("2024-05-01")
 
 
+@pytest.mark.slow
 def test_many_documents_are_listed_in_pages(project, tab):
     for number in range(250):
         project.write(f"knowledge/many/{number:03}.md", f"# Many {number:03}\n")
@@ -203,6 +249,7 @@ def test_many_documents_are_listed_in_pages(project, tab):
     expect(page.locator(".list li > a").first).to_have_text("Many 000")
 
 
+@pytest.mark.slow
 def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_the_other(shared, shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
     page.locator("[data-copy]").click()
@@ -223,6 +270,7 @@ def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_t
     expect(page.locator("header .chip")).to_have_text(["by Ann, Bob on 2026-01-02 03:04", "reviewed 2026-01-02"])
 
 
+@pytest.mark.slow
 def test_the_graph_is_drawn(shared_tab):
     page = shared_tab.go("/graph?near=1")
 
@@ -241,6 +289,19 @@ def test_the_graph_is_drawn(shared_tab):
     assert shared_tab.complaints == []
 
 
+def test_where_one_folder_has_nearly_all_those_below_it_are_coloured(environment):
+    paths = ["readme.md", *(f"locales/{name}/{number}.md" for name in ("en", "fr") for number in (1, 2, 3))]
+    for path in paths:
+        environment.write(f"knowledge/{path}", "# Title\n\nText.\n")
+    hub = environment.hub()
+    hub.sync()
+
+    groups = groups_of(graph_of(hub), [("project", path) for path in paths], "folder")
+
+    assert groups == ["", *["locales/en"] * 3, *["locales/fr"] * 3]
+
+
+@pytest.mark.slow
 def test_the_graph_stays_still_when_a_document_is_added(project, tab):
     places = "Object.fromEntries(Object.entries(JSON.parse(localStorage['graph  '])))"
     page = tab.go("/graph")
@@ -256,6 +317,7 @@ def test_the_graph_stays_still_when_a_document_is_added(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_search_is_saved_with_a_star(project, tab):
     page = tab.go("/?q=rollback+deploy&mode=keyword")
     star = page.get_by_role("button", name="Save the search rollback deploy")
@@ -277,6 +339,7 @@ def test_a_search_is_saved_with_a_star(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_kind_of_finding_is_ignored_and_checked_again(project, tab):
     """As `audit.ignore` of the config says, which the command reads, too."""
     page = tab.go("/health")
@@ -291,6 +354,7 @@ def test_a_kind_of_finding_is_ignored_and_checked_again(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(project, tab):
     page = tab.go("/memories")
     expect(page.locator(".memory")).to_have_count(2)
@@ -342,6 +406,7 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
     page = tab.go("/memories")
     forget, merge = (page.get_by_role("button", name=name) for name in ("Forget", "Merge into one"))
@@ -359,6 +424,7 @@ def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     hub = project.hub()
     first = remember(hub, "Deploy the shop on Tuesdays after the standup.", about=["rollback.md"]).memory
@@ -377,6 +443,7 @@ def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     expect(page.get_by_role("alert")).to_contain_text("was replaced")
 
 
+@pytest.mark.slow
 def test_a_gap_becomes_a_document(project, tab):
     """What is asked in vain is counted; its answer is started on the page, as a file of the base."""
     hub = project.hub()
@@ -396,6 +463,7 @@ def test_a_gap_becomes_a_document(project, tab):
     assert "# Where is the zeppelin moored" in reading.text
 
 
+@pytest.mark.slow
 def test_health_shows_indexing_as_it_happens(project, tab):
     page = tab.go("/health")
     expect(page.locator("#audit summary").first).to_have_text(re.compile(r"^\w+\s+\d+$"))
@@ -411,6 +479,7 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_a_long_audit_shows_how_far_it_is(project, tab):
     """Also at the address of its own, and for fixes; the findings take the place of the bar."""
     words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
@@ -430,6 +499,7 @@ def test_a_long_audit_shows_how_far_it_is(project, tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_an_answer_comes_with_its_sources_first(shared_tab):
     page = shared_tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
     expect(page.get_by_label("ask")).to_be_checked()
@@ -443,6 +513,7 @@ def test_an_answer_comes_with_its_sources_first(shared_tab):
     assert shared_tab.complaints == []
 
 
+@pytest.mark.slow
 def test_what_a_model_writes_is_streamed(project, chromium):
     config = project.home / ".kbhub.json"
     config.write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
@@ -462,6 +533,7 @@ def test_what_a_model_writes_is_streamed(project, chromium):
         tab.context.close()
 
 
+@pytest.mark.slow
 def test_opening_is_noted_as_typing_is_not(project, tab):
     page = tab.tab
     page.locator("#q").press_sequentially("rollback")

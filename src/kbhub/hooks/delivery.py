@@ -18,7 +18,7 @@ from kbhub.documents.shown_text import REJECTED
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks import events
 from kbhub.hooks.inbox import keep, propose, waiting
-from kbhub.hooks.sessions import COMPACT, HooksState, delivery_counts, may_speak, session_log, sweep
+from kbhub.hooks.sessions import COMPACT, HooksState, SessionLog, delivery_counts, may_speak, session_log, sweep
 from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.index.catalogue import bodies, front_matter_of, paths_beginning, terms_among, texts
 from kbhub.index.query.excerpts import ASKS_DECISION, DECISION
@@ -233,14 +233,15 @@ def deliver(hub: Hub, event: events.Event) -> Delivery | None:
     if event.name not in BUDGETS:
         return None
     own_only = not may_speak(hub)
+    session = session_log(hub, event.session)
     if event.name == "subagent-start":  # what it is told, its session does not know
-        return _fitted(_start(hub, event, frozenset(), own_only), BUDGETS[event.name])
-    session, known = session_log(hub, event.session), frozenset[str]()
-    if event.name != "session-start" or event.source in ("resume", ""):
-        known = session.refs
-    parts = {"session-start": _start, "prompt": _prompt, "tool": _about}[event.name]
-    room = min(BUDGETS[event.name], SESSION_TOKENS - session.tokens)
-    delivery = _fitted(parts(hub, event, known, own_only), room)
+        first = session.add_subagent(event.agent, hub.options.clock())
+        return _fitted(_start(hub, event, frozenset(), own_only), BUDGETS[event.name]) if first else None
+    if event.name == "session-start":
+        parts = _start(hub, event, session.refs if event.source in ("resume", "") else frozenset(), own_only)
+    else:
+        parts = (_prompt if event.name == "prompt" else _about)(hub, event, session, own_only)
+    delivery = _fitted(parts, min(BUDGETS[event.name], SESSION_TOKENS - session.tokens))
     if event.name != "tool" and session.kept:
         kept = _fitted([_Part(KEPT), *map(_Part, session.kept)], KEPT_TOKENS)
         if kept and delivery:
@@ -290,7 +291,8 @@ def _start(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool)
         more = f" and {len(bases) - 8} more" if len(bases) > 8 else ""
         own = "; `project` is this repository's" if PROJECT_ID in counts else ""
         what = f"kbhub can search these notes (number of documents): {shown}{more}{own}."
-        parts = [_Part("kbhub can search the notes of this project." if own_only else what), _Part(HOW)]
+        parts = [_Part("kbhub can search the notes of this project." if own_only else what)]
+        parts += [] if event.agent_type.endswith("kbhub-researcher") else [_Part(HOW)]  # whose own file says how
     if count := 0 if own_only or subagent else len(waiting(hub)):
         what = f"{counted(count, 'proposed memory', 'proposed memories')} {'waits' if count == 1 else 'wait'}"
         parts.append(_Part(f"{what} for the user: review with `kbhub memories inbox`."))
@@ -308,12 +310,13 @@ def _start(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool)
     return parts
 
 
-def _prompt(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _prompt(hub: Hub, event: events.Event, session: SessionLog, own_only: bool) -> list[_Part]:
     """Return documents about a file that a prompt names, and passages that answer it with certainty."""
     wording = " ".join(_SYNTAX.sub(" ", _CODE.sub(" ", event.prompt)).split()[:PROMPT_WORDS])
     if len(_NAME.findall(wording)) < LEAST_WORDS or wording.startswith("/"):
         return []
-    parts = _about(hub, replace(event, paths=events.words_like_files(event.prompt), text=event.prompt), known, own_only)
+    files = events.words_like_files(event.prompt)
+    parts = _about(hub, replace(event, paths=files, text=event.prompt), session, own_only)
     own = tuple(base.id for base in hub.discovery().bases if base.origin == "memory")
     if own_only and not own:
         return []
@@ -321,7 +324,7 @@ def _prompt(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool
     certain = [hit for hit in result.hits if result.verdict == "strong" or _is_named(wording, hit)]
     found = all_known(hub) if any(hit.kind == "memory" for hit in certain) else []
     memories = {ref(hub, memory): memory for memory in found}
-    said = known.union(part.ref for part in parts)
+    said = session.refs.union(part.ref for part in parts)
     asked = [base for base in hub.discovery().bases if not own_only or base.origin == "memory"]
     names = names_in(hub, " ".join(_CODE.sub(" ", event.prompt).split()[:PROMPT_WORDS]), asked) if certain else ()
     decides = ASKS_DECISION.search(wording)
@@ -367,10 +370,11 @@ def _is_named(wording: str, hit: Hit) -> bool:
     return False
 
 
-def _about(hub: Hub, event: events.Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _about(hub: Hub, event: events.Event, session: SessionLog, own_only: bool) -> list[_Part]:
     """Return memories and documents about the files or symbols that a prompt names, or a tool works on."""
     parts = [_Part(HEAD)]
-    found = [one for one in concerned(hub, event, own_only=own_only) if one.ref not in known][:MOST_SUBJECTS]
+    found = concerned(hub, event, own_only=own_only)  # a pitfall that the start told once more, where it matters
+    found = [one for one in found if one.ref not in (session.later if one.pitfall else session.refs)][:MOST_SUBJECTS]
     for one in found:
         about = one.about.partition("::")[2] if len(event.paths) == 1 and one.symbol else one.about
         limit = MEMORY_BYTES // len(found) + SHARE_BYTES

@@ -75,6 +75,8 @@ class Event:
     source: str = ""
     """Why a session starts: `startup`, `resume`, `clear`, `compact`."""
     cursor: bool = False
+    agent: str = ""  # id of the subagent that starts
+    agent_type: str = ""
 
 
 _CLAUDE: dict[EventName, str] = {
@@ -108,21 +110,17 @@ def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
     cursor = "cursor_version" in data
     if not session or (cursor and name in ("subagent-start", "prompt", "tool")):
         return None  # Cursor takes text only when a session starts
+    if client == "claude-code" and "timestamp" in data:
+        client = "copilot-cli"  # which runs the hooks of Claude Code, too, as VS Code does
     folders = data.get("workspace_roots")
     paths, text = _tool(data.get("tool_input")) if name == "tool" else ((), "")
     return Event(
-        name=name,
-        client=client,
-        session=session,
-        cwd=_text(data.get("cwd") or (folders[0] if isinstance(folders, list) and folders else "")),
+        name, client, session, _text(data.get("cwd") or (folders[0] if isinstance(folders, list) and folders else "")),
         called=_text(data.get("hook_event_name") or data.get("hookEventName")) or CLIENT_EVENTS[client].get(name, ""),
         prompt=_text(data.get("prompt") or data.get("initial_prompt")) if name == "prompt" else "",
-        paths=paths,
-        text=text,
-        transcript=_text(data.get("transcript_path")),
-        source=_text(data.get("source")),
-        cursor=cursor,
-    )
+        paths=paths, text=text, transcript=_text(data.get("transcript_path")), cursor=cursor,
+        agent=_text(data.get("agent_id")), agent_type=_text(data.get("agent_type")), source=_text(data.get("source")),
+    )  # fmt: skip
 
 
 def answer(event: Event, text: str) -> str:

@@ -68,6 +68,7 @@ class SessionLog:
     path: Path
     refs: frozenset[str]
     """The delivered ref, as in its `read` call."""
+    later: frozenset[str]  # those after the start
     tokens: int
     kept: tuple[str, ...] = ()
     """What its last compaction is to leave of it, until that was said."""
@@ -76,6 +77,12 @@ class SessionLog:
     def add(self, event: str, at: float, **what: Any) -> None:
         """Note an event with fields of `_lines`; ignored if it cannot be written."""
         _append(self.path, {"at": round(at), "event": event, **what})
+
+    def add_subagent(self, agent: str, at: float) -> bool:
+        """Note that a subagent starts; return False if a hook of the user, the project or a plugin did so before."""
+        mine = [agent, os.urandom(8).hex()]  # they run at once, and the first line in the file counts
+        self.add("subagent-start", at, agent=mine)
+        return not agent or next((line["agent"] for line in _lines(self.path) if agent in line["agent"]), mine) == mine
 
 
 class HooksState(Model):
@@ -106,7 +113,8 @@ def session_log(hub: Hub, session: str) -> SessionLog:
     said = any(line["event"] in ("session-start", "prompt") and line["tokens"] for line in lines)
     kept = () if said or not lines else tuple(lines[0]["kept"])
     refs = frozenset(ref for line in lines for ref in line["refs"])
-    return SessionLog(path, refs, sum(line["tokens"] for line in lines), kept, proposed)
+    later = frozenset(ref for line in lines if line["event"] != "session-start" for ref in line["refs"])
+    return SessionLog(path, refs, later, sum(line["tokens"] for line in lines), kept, proposed)
 
 
 def mark_read(hub: Hub, refs: Iterable[str]) -> None:
@@ -166,14 +174,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in data.split(b"\n"):
         with suppress(ValueError, TypeError, AttributeError):
             value = json.loads(line)
-            yield {
-                "refs": [str(ref) for ref in value.get("refs", ())],
-                "read": [str(ref) for ref in value.get("read", ())],
-                "tokens": int(value.get("tokens", 0)),
-                "event": str(value.get("event", "")),
-                "kept": [str(line) for line in value.get("kept", ())],
-                "proposed": [str(one) for one in value.get("proposed", ())],
-            }
+            lists = {name: [*map(str, value.get(name, ()))] for name in ("refs", "read", "kept", "proposed", "agent")}
+            yield {**lists, "tokens": int(value.get("tokens", 0)), "event": str(value.get("event", ""))}
 
 
 def _append(path: Path, value: dict[str, Any]) -> None:

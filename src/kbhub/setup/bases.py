@@ -130,7 +130,6 @@ def show_base(hub: Hub, name: str) -> KnownBase:
 _OF_BASE = ("id", "path", "origin", "name", "description", "writable", "weight", "include", "exclude", "contexts")
 _OF_STATUS = ("documents", "index", "index_bytes", "synced")
 
-
 _UNFIT = re.compile(r"[^\w.-]+")
 
 
@@ -352,8 +351,6 @@ def _repo_keys(settings: GlobalConfig, places: Sequence[str], folder: Path, home
 
 def _activated(text: str, settings: GlobalConfig, key: str, name: str, path: Path) -> str:
     value = settings.repos.get(key)
-    if value is None:
-        return set_value(text, ["repos", key], [name], path)
     if name in settings.active_in(key):
         return text
     if isinstance(value, str):

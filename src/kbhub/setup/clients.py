@@ -33,6 +33,8 @@ ClientName = Literal[
     "crush", "kilo-code", "continue", "roo-code", "junie", "warp", "factory",
 ]  # fmt: skip
 
+AnyName = Literal[ClientName, "jetbrains-ai"]
+
 
 @struct
 class Shape:

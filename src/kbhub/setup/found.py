@@ -88,10 +88,9 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
         if False not in told and (True in told or (outlived and _is_alone(project, hyphened))):
             inner = folder.name.removeprefix(name).rstrip("-")
             places[f"claude-{named}{inner}"] = folder, {**ours, "include": ["/memory/*.md"]}
-    if _is_plain(codex := machine.path("{codex}/sessions")):
-        places[f"codex-{named}"] = codex, ours
-    if _is_plain(copilot := machine.path("{copilot}/session-state")):
-        places[f"copilot-{named}"] = copilot, ours
+    for client, sessions in (("codex", "{codex}/sessions"), ("copilot", "{copilot}/session-state")):
+        if _is_plain(folder := machine.path(sessions)):
+            places[f"{client}-{named}"] = folder, ours
     for folder in _folders(machine.path("{home}/.cursor/projects")):
         transcripts = folder / "agent-transcripts"
         # Its logs do not tell of which project they are.
@@ -99,9 +98,6 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
             places[f"cursor-{named}"] = transcripts, logs
     if opencode_database(hub.options.env, home).is_file():
         places[f"opencode-{named}"] = folder_of_copies(hub.data, project, "opencode"), ours
-    if (memories := machine.path("{codex}/memories")).joinpath("memory_summary.md").is_file() and _is_plain(memories):
-        only = {"include": ["/memory_summary.md"], "exclude": ["/*", "!/memory_summary.md"]}
-        places["codex-all"] = memories, {"kind": "session", **only}
     gemini = machine.path("{home}/.gemini")
     # The folder has the project's path in it or, of older versions, the hash of the path as its name.
     old = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()
@@ -111,9 +107,11 @@ def found(hub: Hub) -> dict[str, tuple[Path, dict[str, Any]]]:
         if os.path.realpath(said) == str(project) if said else folder.name == old:
             places[f"gemini-{named}"] = folder, {**logs, "include": ["/memory/*.md"]}
             break
-    if (gemini / "GEMINI.md").is_file() and _is_plain(gemini):
-        only = {"include": ["/GEMINI.md"], "exclude": ["/*", "!/GEMINI.md"]}
-        places["gemini-all"] = gemini, {"kind": "session", **only}
+    memories = machine.path("{codex}/memories")
+    for client, kept, file in (("codex", memories, "memory_summary.md"), ("gemini", gemini, "GEMINI.md")):
+        if (kept / file).is_file() and _is_plain(kept):
+            only = {"include": [f"/{file}"], "exclude": ["/*", f"!/{file}"]}
+            places[f"{client}-all"] = kept, {"kind": "session", **only}
     return places
 
 

@@ -10,19 +10,20 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from kbhub.errors import ConfigError
-from kbhub.hooks.events import BY_PLUGIN, CLIENT_EVENTS, EventName, HookClient
+from kbhub.hooks.events import BY_PLUGIN, CLIENT_EVENTS, EVENTS, EventName, HookClient
 from kbhub.setup.clients import SERVER, Client, Machine, client_named
 from kbhub.setup.plan import MAX_BYTES, Action, PlannedStep, Step, planned
-from kbhub.setup.registration import data_of, decode, parse, without_bom
+from kbhub.setup.registration import data_of, decode, parse
 from kbhub.values import struct
 from kbhub.workspace import config_edits
+from kbhub.workspace.config import BOM
 from kbhub.workspace.files import content_of
 from kbhub.workspace.formats import INSTRUCTIONS
 
@@ -30,7 +31,6 @@ LINES = (Path(__file__).parent / "skill" / "agents.md").read_text("utf-8").rstri
 
 _MARK = re.compile(rb"(?P<start><!-- kbhub:start\b[^>]*-->)|(?P<end><!-- kbhub:end -->)")
 _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
-
 
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
 
@@ -141,18 +141,7 @@ def _file_task(
         return None if remove else text
 
     step = Step(subject=subject, title=title, action="delete" if remove else "write", file=file)
-    task = planned(step, change, machine, within=root)
-    write = task.do
-    if write is None or not remove:
-        return task
-
-    def delete() -> Step:
-        deleted = write()
-        with suppress(OSError):  # it holds something else
-            file.parent.rmdir()
-        return deleted
-
-    return PlannedStep(step, delete)
+    return planned(step, change, machine, within=root, folder=True)
 
 
 HOOKS = "hooks"
@@ -169,7 +158,7 @@ HOOK_SECONDS = 5
 END_SECONDS = 20
 """The same at the end of a session."""
 
-_OURS = re.compile(r"\bhook (?:session-start|subagent-start|prompt|tool|compact|stop|session-end) --client [a-z-]+\s*$")
+_OURS = re.compile(rf'\bhook (?:{"|".join(EVENTS)}) --client [a-z-]+\s*"')
 
 
 @struct
@@ -214,17 +203,19 @@ def hooks_tasks(
 ) -> list[PlannedStep]:
     """Plan to register or remove the hooks of those clients that have some; `argv` is what starts kbhub.
 
-    In the project at `root`, only the one for subagents, and only for clients that run none of the user's hooks.
+    In the project at `root`, only the one for subagents. Copilot CLI and VS Code run that of Claude Code there.
     """
     names, tasks = {client.name for client in clients}, list[PlannedStep]()
-    run = " ".join(hooked_clients(machine, root)) if root and not remove else ""
+    if root and not names.isdisjoint(("vscode", "vscode-insiders")):
+        names.add("copilot-cli")
+    if root and "claude-code" in names and not remove:
+        names.discard("copilot-cli")
     for hooked in (one for one in HOOKED if one.client in names):
         file, title = machine.path(hooked.file, root), client_named(hooked.client).title
-        here = "" if hooked.own or title in run else "subagent-start"  # GitHub's agents run a project's own files, too
         wanted = {
             event: _entry(hooked, name, machine, argv)
             for name, event in CLIENT_EVENTS[hooked.client].items()
-            if not remove and (root is None or name == here)
+            if not remove and (root is None or name == "subagent-start")
         }
         if not (wanted or remove):
             continue
@@ -232,7 +223,7 @@ def hooks_tasks(
         step = Step(subject="hooks", title=f"Hooks for {title}", action=action, file=file)
         change = partial(_with_hooks, file=file, wanted=wanted, own=hooked.own)
         notes = (hooked.hint,) if hooked.hint and not remove else ()
-        tasks.append(planned(step, change, machine, within=root, notes=notes))
+        tasks.append(planned(step, change, machine, within=root, notes=notes, folder=hooked.own))
     if "opencode" in names and root is None:
         text = OPENCODE.read_text("utf-8").replace('["kbhub"]', json.dumps(argv), 1).encode()
         file = machine.path(OPENCODE_FILE)
@@ -276,7 +267,8 @@ def _with_hooks(content: bytes | None, file: Path, wanted: dict[str, Any], *, ow
     places = _places(content, file)
     if {event: entry for event, _, entry in places} == wanted and len(places) == len(wanted):
         return content
-    mark, text = without_bom(decode(content, file))
+    before = decode(content, file)
+    mark, text = BOM * before.startswith(BOM), before.removeprefix(BOM)
     for event, number, _ in reversed(places):
         text = config_edits.remove_value(text, [HOOKS, event, number], file)
         if not parse(text, "json", file)[HOOKS][event]:
@@ -292,11 +284,7 @@ def _with_hooks(content: bytes | None, file: Path, wanted: dict[str, Any], *, ow
     if own and "version" not in parse(text, "json", file):
         text = config_edits.set_value(text, ["version"], 1, file)
     for event, entry in wanted.items():
-        held = parse(text, "json", file).get(HOOKS)
-        if isinstance(held, dict) and event in held:
-            text = config_edits.add_item(text, [HOOKS, event], entry, file)
-        else:
-            text = config_edits.set_value(text, [HOOKS, event], [entry], file)
+        text = config_edits.add_item(text, [HOOKS, event], entry, file)
     return f"{mark}{text}".encode()
 
 
@@ -312,15 +300,8 @@ def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str,
         for event, entries in held.items()
         if isinstance(entries, list)
         for number, entry in enumerate(entries)
-        if isinstance(entry, dict) and any(map(_OURS.search, _commands(entry)))
+        if _OURS.search(json.dumps(entry))
     ]
-
-
-def _commands(entry: Mapping[str, Any]) -> list[str]:
-    hooks = entry.get("hooks")
-    every = [entry, *(hook for hook in (hooks if isinstance(hooks, list) else []) if isinstance(hook, dict))]
-    found = (hook.get(key) for hook in every for key in ("command", "bash", "powershell"))
-    return [command for command in found if isinstance(command, str)]
 
 
 def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from kbhub.errors import ConfigError, KbhubError
 from kbhub.frozen import Model
-from kbhub.setup.clients import SERVER, ClientName, Machine, Shape
+from kbhub.setup.clients import SERVER, Machine, Shape
 from kbhub.values import struct
 from kbhub.workspace.files import content_of, edit_content, own_folder, private_directory, write_atomically
 
@@ -30,6 +30,8 @@ MODE = "--connect"
 
 _PACKAGE = "kbhub"
 
+_RECEIPTS = {"uv-receipt.toml": ("UV_TOOL_BIN_DIR", "XDG_BIN_HOME"), "pipx_metadata.json": ("PIPX_BIN_DIR",)}
+"""What an installer leaves in an environment, and the variables for its launchers' folder."""
 
 _VERSION_SECONDS = 20.0
 """Clients written in JavaScript take up to ten seconds to start on a busy machine."""
@@ -81,11 +83,7 @@ def launch(installation: Installation, machine: Machine) -> Launch:
     name = f"{_PACKAGE}.exe" if windows else _PACKAGE
     if runner := _uvx(prefix, machine):
         return Launch((*runner, *(("--from", installation.origin) if installation.origin else ()), _PACKAGE))
-    places: tuple[str, ...] = ()
-    if (prefix / "uv-receipt.toml").is_file():
-        places = ("UV_TOOL_BIN_DIR", "XDG_BIN_HOME")
-    elif (prefix / "pipx_metadata.json").is_file():
-        places = ("PIPX_BIN_DIR",)
+    places = next((variables for receipt, variables in _RECEIPTS.items() if (prefix / receipt).is_file()), ())
     folders = [*map(env.get, places), f"{machine.home}/.local/bin"] if places else []
     launchers = [Path(folder) / name for folder in folders if folder]
     launchers += [
@@ -219,6 +217,21 @@ _NEW_PRIVATE_MODE = 0o600
 
 FOLDER = "setup"
 
+_NOTHING = b"\xef\xbb\xbf{} \t\r\n"  # the bytes of a file that holds nothing
+
+
+def _copies(file: Path, machine: Machine) -> Path:
+    """Return the folder for copies of a file."""
+    real = os.path.realpath(file).encode("utf-8", "surrogateescape")
+    return own_folder("data", machine.env) / FOLDER / hashlib.sha256(real).hexdigest()[:16]
+
+
+def original(file: Path, machine: Machine) -> bytes | None:
+    """Return what a file was before kbhub first changed it, as its oldest copy has it; None if kbhub created it."""
+    copies = sorted(_copies(file, machine).glob("*.bak"))
+    content = content_of(copies[0], MAX_BYTES) if copies else None
+    return None if content is not None and SERVER.encode() in content else content
+
 
 def planned(
     step: Step,
@@ -227,14 +240,19 @@ def planned(
     *,
     within: Path | None = None,
     notes: tuple[str, ...] = (),
+    folder: bool = False,
 ) -> PlannedStep:
-    """Plan to edit a file, with a dated copy; it must be in `within`, as a project may not be trustworthy."""
+    """Plan to edit a file, with a dated copy; it must be in `within`, and may be all that its `folder` holds."""
     file, copies = step.file, list[Path]()
 
     def changed(before: bytes | None) -> bytes | None:
         if within is not None and not Path(os.path.realpath(file)).is_relative_to(within):
             raise ConfigError(file, f"points outside {within}; it was left unchanged")
-        return change(before)
+        after = change(before)
+        if step.action in ("remove", "delete") and after is not None and not after.strip(_NOTHING):
+            was = original(file, machine)
+            return after if was and was.strip(_NOTHING) else was
+        return after
 
     try:
         now = content_of(file, MAX_BYTES)
@@ -246,9 +264,8 @@ def planned(
     def saved(before: bytes | None) -> bytes | None:
         after = changed(before)
         if before is not None and after != before:
-            real = os.path.realpath(file).encode("utf-8", "surrogateescape")
-            folder = private_directory(own_folder("data", machine.env) / FOLDER / hashlib.sha256(real).hexdigest()[:16])
-            copies.append(folder / f"{file.name}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.bak")
+            there = private_directory(_copies(file, machine))
+            copies.append(there / f"{file.name}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.bak")
             write_atomically(copies[-1], before)
         return after
 
@@ -259,6 +276,9 @@ def planned(
             for copy in copies:
                 copy.unlink(missing_ok=True)
             raise
+        if folder and not file.exists():
+            with suppress(OSError):  # it holds something else
+                file.parent.rmdir()
         backup = copies[0] if copies else None
         return step.model_copy(update={"state": "done", "backup": backup, "notes": (*step.notes, *notes)})
 
@@ -275,9 +295,6 @@ def carry_out(task: PlannedStep) -> Step:
         return failed(task.step, str(error))
     except OSError as error:
         return failed(task.step, f"{error.filename or task.step.file}: {error.strerror or error}")
-
-
-AnyName = Literal[ClientName, "jetbrains-ai"]
 
 
 def pastes(names: Sequence[str], argv: Sequence[str], *, remove: bool) -> tuple[Paste, ...]:

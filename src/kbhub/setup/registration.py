@@ -17,8 +17,8 @@ import yaml
 from tomlkit.exceptions import TOMLKitError
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import CLIENTS, SERVER, Client, Form, Machine, Shape, client_named
-from kbhub.setup.plan import MAX_BYTES, MODE, AnyName, PlannedStep, Registration, Step, failed, major_version, planned
+from kbhub.setup.clients import CLIENTS, SERVER, AnyName, Client, Form, Machine, Shape, client_named
+from kbhub.setup.plan import MAX_BYTES, MODE, PlannedStep, Registration, Step, failed, major_version, original, planned
 from kbhub.values import struct
 from kbhub.workspace import config_edits
 from kbhub.workspace.config import BOM, parse_jsonc
@@ -57,6 +57,7 @@ class Target:
     keys: tuple[str, ...]
     shape: Shape
     argv: tuple[str, ...]
+    original: Mapping[str, Any]  # what the file held before kbhub changed it
 
     def wants(self, entry: RegisteredServer) -> bool:
         """Return whether an entry starts the right command; other options that follow `serve` are the user's."""
@@ -198,7 +199,8 @@ def _planned(
     step = Step(subject=client.name, title=title, action="remove" if remove else "register", file=file)
     try:
         keys, shape = _keys(client, file, machine), (root and client.project_shape) or client.shape
-        target = Target(client, file, keys, shape, (*argv, *extra))
+        before = parse(decode(original(file, machine), file), client.form, file)
+        target = Target(client, file, keys, shape, (*argv, *extra), before)
         entry = registered(decode(content_of(file, MAX_BYTES), file), target)
     except ConfigError as error:
         return PlannedStep(failed(step, str(error)))
@@ -249,13 +251,11 @@ def _edited(content: bytes | None, target: Target, step: Step) -> bytes | None:
     old = servers(expected, keys, path).get(SERVER)
     if old is not None and fields is not None and not isinstance(old, Mapping):
         raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, SERVER)))
-    mark, body = without_bom(text)
     _, edit = FORMATS[form]
-    after = mark + edit(body, target, old, fields)
+    after = BOM * text.startswith(BOM) + edit(text.removeprefix(BOM), target, old, fields)
     holder: Any = expected
     for key in keys:
-        if holder.get(key) is None:
-            holder[key] = {}
+        holder[key] = holder.get(key) or {}
         holder = holder[key]
     if fields is None:
         del holder[SERVER]
@@ -312,20 +312,18 @@ def _plain(data: Any, keys: Sequence[str]) -> Any:
     return data
 
 
-def without_bom(text: str) -> tuple[str, str]:
-    """Return a byte order mark, if a text begins with one, and the rest."""
-    return (BOM, text[1:]) if text.startswith(BOM) else ("", text)
-
-
 def _json_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | None) -> str:
     keys, path = target.keys, target.file
     if fields is None:
         text = config_edits.remove_value(text, [*keys, SERVER], path)
-        if servers(parse(text, "json", path), keys, path):
-            return text
-        # Servers without any are `{}`, as before, unless there is a comment in them.
-        empty = config_edits.set_value(text, keys, {}, path)
-        return empty if "".join(empty.split()) == "".join(text.split()) else text
+        for inner in (keys[:length] for length in range(len(keys), 0, -1)):
+            empty = config_edits.set_value(text, inner, {}, path)
+            if "".join(empty.split()) != "".join(text.split()):  # something else is there, or a comment
+                return text
+            if inner[-1] in servers(target.original, inner[:-1], path):
+                return empty  # `{}`, as before
+            text = config_edits.remove_value(text, inner, path)
+        return text
     if old is None:
         return config_edits.set_value(text if text.strip() else config_edits.NEW_FILE, [*keys, SERVER], fields, path)
     for key, value in fields.items():
@@ -358,7 +356,7 @@ def _toml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | N
     name = r"[ \t]*\.[ \t]*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (*keys, SERVER))
     blank, line = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*", r"(?![ \t]*\[)[ \t]*[^\s#][^\n]*(?:\n|\Z)"
     table = re.compile(rf"(?m)^[ \t]*\[[ \t]*{name}[ \t]*[.\]][^\n]*(?:\n|\Z)(?:{blank}{line})*")
-    tables = [*table.finditer(text)]
+    tables = [*table.finditer(_LONG_STRING.sub(lambda string: re.sub(r"[^\n]", "-", string[0]), text))]
     if not tables:
         return _rewritten(text, keys, path, lambda holder: holder.remove(SERVER))
     head, after = text[: tables[0].start()], text[tables[-1].end() :]
@@ -366,6 +364,9 @@ def _toml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | N
     if head.endswith(f"\n{newline}") and (not after or after.startswith(newline)):
         head = head.removesuffix(newline)
     return head + inner.strip(newline) + after
+
+
+_LONG_STRING = re.compile(r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'')  # a line in it may look like a table
 
 
 def _rewritten(text: str, keys: Sequence[str], path: Path, change: Callable[[Any], object]) -> str:
@@ -416,6 +417,8 @@ def _yaml_edited(text: str, target: Target, old: Any, fields: dict[str, Any] | N
         rf"(?m)^{indent}{SERVER}:[^\n]*(?:\n|\Z)(?:(?:[ \t\r]*\n)*{indent} +[^\n]*(?:\n|\Z))*", "", rest, count=1
     )
     if _yaml_parse(after, target.file).get(key) is None:  # a key without a value would be null
+        if key not in target.original and not line["comment"]:
+            return after[: line.start()] + after[line.end() :]
         colon = line.start() + len(f"{key}:")
         after = f"{after[:colon]} {{}}{after[colon:]}"
     return after

@@ -75,11 +75,13 @@ def set_value(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> 
 
 
 def add_item(text: str, keys: Sequence[Key], value: Any, where: Path | str) -> str:
-    """Return a file's text with an item appended to the list at `keys`; raises like `set_value`."""
+    """Return a file's text with an item appended to the list at `keys`, or in a new one; raises like `set_value`."""
     container, rest = _descend(text, keys, where)
-    entry = container.entry(rest[0]) if len(rest) == 1 else None
-    target = _opened(text, parse_both(text, where)[1], entry) if entry else None
-    if target is None or target.entries is None or target.is_object:
+    entry = container.entry(rest[0])
+    if entry is None:
+        return set_value(text, keys, [value], where)
+    target = _opened(text, parse_both(text, where)[1], entry)
+    if target.entries is None or target.is_object:
         raise ConfigError(where, "expected a list; edit the file by hand", _dotted(keys))
     return _added(text, target, None, value)
 

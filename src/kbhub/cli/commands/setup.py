@@ -22,10 +22,10 @@ from kbhub.hub import Hub
 from kbhub.render.setup import question, setup_report
 from kbhub.render.terminal import Painter, json_escaped
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.clients import CLIENTS, SERVER, Client, Machine
+from kbhub.setup.clients import CLIENTS, SERVER, AnyName, Client, Machine
 from kbhub.setup.found import add_found, found
 from kbhub.setup.instructions import agents_tasks, hooks_tasks, skill_tasks, subagent_tasks
-from kbhub.setup.plan import MODE, AnyName, PlannedStep, SetupReport, carry_out, launch, pastes, this_installation
+from kbhub.setup.plan import MODE, PlannedStep, SetupReport, carry_out, launch, pastes, this_installation
 from kbhub.setup.registration import SERVE, chosen_clients, client_tasks, registrations, without_project_file
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
@@ -42,7 +42,7 @@ SPEAK = (
     "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub base trust --documents`."
 )
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
-SUBAGENT_QUESTION = "Subagents are not told about MCP servers. Write {} to tell them?"
+SUBAGENT_QUESTION = "Write {} so that subagents search here, too?"
 
 
 @command(colour=True)
@@ -112,7 +112,7 @@ def setup(
                 tasks += (hooking := hooks_tasks(chosen, machine, how.argv, remove=False))
                 notes += (SPEAK,) if hooking else ()
             if (chosen or by_hand) and subagent is None and not (remove or yes or dry_run):
-                tasks += _offered(chosen, machine, common, lines=not agents_md)
+                tasks += _offered(chosen, machine, common, lines=not agents_md and SPEAK not in notes)
         if remove and subagent is None:
             tasks += subagent_tasks(chosen if client else CLIENTS, machine, root, remove=True)
         if remove and not client:  # what other options wrote goes, too

@@ -51,7 +51,6 @@ KEPT = (
 )
 """Variables for a new daemon, besides those that clients pass on. It must not retain any window's secrets."""
 
-
 STOP_SECONDS = 10.0
 """Time for a daemon to end on request: it gives its calls five seconds."""
 
@@ -274,18 +273,16 @@ def stop(folder: protocol.DaemonFolder) -> StopResult:
     elif record.mark is None or protocol.process_mark(record.pid) != record.mark:
         message = f"The daemon does not answer, and {process} is not provably the daemon. Stop it by other means."
     else:
-        signals = [(signal.SIGTERM, "killed")]
+        signals = {"killed": signal.SIGTERM}
         if sys.platform != "win32":
-            signals = [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]
-        for number, name in signals:
+            signals = {"signal": signal.SIGTERM, "killed": signal.SIGKILL}
+        for how, number in signals.items():  # noqa: B007 - the last one is told
             with suppress(OSError):
                 os.kill(record.pid, number)
-            how, stopped = name, _gone(folder, SIGNAL_SECONDS)
-            if stopped:
+            if stopped := _gone(folder, SIGNAL_SECONDS):
                 break
-        message = f"The daemon ({process}) does not stop."
-        if stopped:
-            message = f"The daemon ({process}) did not answer and was stopped by a signal."
+        end = "did not answer and was stopped by a signal" if stopped else "does not stop"
+        message = f"The daemon ({process}) {end}."
     return StopResult(running=True, stopped=stopped, pid=record.pid, how=how, message=message)
 
 
