@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from dataclasses import fields
 
 import pytest
@@ -85,7 +86,7 @@ def test_an_old_name_does_the_same_and_says_the_new_one(kbhub, old):
     assert before.err == f"{after.err}kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.\n"
 
 
-def test_words_that_name_no_command_are_searched_for(environment, kbhub):
+def test_words_that_name_no_command_are_searched_for_and_a_misspelt_one_is_named(environment, kbhub, monkeypatch):
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     assert kbhub("bottles", "in", "a", "crate").out == kbhub("search", "bottles in a crate").out != ""
     for line, meant in (("serch", "search"), ("statsu --json", "status"), ("memory", None), ("memorie", "memories")):
@@ -93,6 +94,9 @@ def test_words_that_name_no_command_are_searched_for(environment, kbhub):
         said = f'Unknown command "{line.split()[0]}". Did you mean "{meant}"? To search for it: `kbhub search '
         assert (done.code, said in done.err) == ((2, True) if meant else (0, False))
     assert 'Unknown command "memory". Did you mean "memories"?' in kbhub("help", "memory", code=2).err
+    for line, said in (("srch lorries", True), ("srch crate holds bottles", False), ("search srch lorries", False)):
+        monkeypatch.setattr(sys, "argv", ["kbhub", *line.split()])
+        assert ("Did you mean the command `kbhub search`?" in kbhub(*line.split()).err) == said
 
 
 def test_a_search_shows_nine_options_and_all_when_asked(kbhub):

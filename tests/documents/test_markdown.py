@@ -471,16 +471,20 @@ def test_code_and_what_looks_similar_stays(text):
 def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_that_nothing_closes_quote_nothing_more():
     """Links keep their definitions, and every line its number."""
     text = '!!! tip\n\n    Do it.\n\n    ```sh\n    ls\n    ```\n\n=== "Linux"\n\n    apt\n\nEnd [x].\n\n[x]: x.md'
-    quoted = "> **Tip**\n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**\n\napt\n\nEnd [x].\n\n[x]: x.md"
+    quoted = "> **Tip**  \n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**  \n\napt\n\nEnd [x].\n\n[x]: x.md"
     listed = "1. One\n\n   :::info\n\n   Two.\n\n   :::\n\n2. Three"
 
     warning = '{{< warning title="Mind" >}}\nIt hurts.\n{{< /warning >}}\nEnd.'
-    assert renderable(warning) == "> **Mind**\n> It hurts.\n\nEnd."
+    assert renderable(warning) == "> **Mind**  \n> It hurts.\n\nEnd."
     assert renderable("{{< note >}} stays open") == " stays open"
     assert renderable(text) == quoted
-    assert renderable(listed) == "1. One\n\n   > **Info**\n   >\n   > Two.\n   >\n\n\n2. Three"
+    assert renderable(listed) == "1. One\n\n   > **Info**  \n   >\n   > Two.\n   >\n\n\n2. Three"
 
-    assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**\n\nUse it.\n\nMore."
+    assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**  \n\nUse it.\n\nMore."
+    assert renderable("<Code\n  code={`## A\n\nB`}\n/>\n\n## C") == "\n\n\n\n\n\n## C"
+    callouts = "> [!NOTE]\n> See **it**.\n\n> > [!tip|wide]- Use **x**\n> > y\n\n```\n> [!info]\n```"
+    shown = "> **Note**  \n> See **it**.\n\n> > **Use x**  \n> > y\n\n```\n> [!info]\n```"
+    assert renderable(callouts) == shown
     assert len(renderable("::: a\n" * 4_000)) < 100_000
     assert len(renderable("::: a\n" * 4_000 + ":::\n" * 4_000)) < 400_000
 
@@ -493,9 +497,9 @@ def test_tabs_are_quotes_for_the_page():
     )
 
     shown = [renderable(text, tabs=True).replace(TAB, "@") for text in (mkdocs, docusaurus)]
-    assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **Tip**\n> c"
+    assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **Tip**  \n> c"
     assert shown[1] == "\n> ###### @A\n>\n> x\n>\n\n> ###### @b\n>\n> b\n\n"
-    assert renderable(mkdocs).startswith("**One**\n\na\n\n**Two**\nb\n")
+    assert renderable(mkdocs).startswith("**One**  \n\na\n\n**Two**  \nb\n")
 
 
 @pytest.mark.parametrize(

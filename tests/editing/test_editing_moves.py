@@ -12,9 +12,9 @@ from kbhub.editing.renames import rename
 from kbhub.editing.trash import delete_document, empty_trash, restore
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.changes import forget, remember
-from kbhub.types import Query
 from kbhub.workspace.files import ABANDONED_SECONDS
 from kbhub.workspace.trash import Trash
+from test_editing import found
 from trees import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_pause")
@@ -47,10 +47,6 @@ def text_of(environment, path):
     return (environment.project / "knowledge" / path).read_bytes().decode()
 
 
-def refs(hub, words):
-    return [hit.ref for hit in hub.search(Query(text=words, mode="keyword")).hits]
-
-
 # Trash
 
 
@@ -62,7 +58,7 @@ def test_a_deleted_document_comes_back_as_it_was(hub, shop):
     done = delete_document(hub, "rollback")
 
     assert not file.exists()
-    assert (done.ref, done.indexed, refs(hub, "platypus")) == ("rollback.md", True, [])
+    assert (done.ref, done.indexed, found(hub, "platypus")) == ("rollback.md", True, [])
     assert set(done.broken) == {
         "index.md:6", "index.md (related)", "guides/deploy.md:3", "notes@vim.md:3", "fixed@law.md:3",
     }  # fmt: skip
@@ -77,7 +73,7 @@ def test_a_deleted_document_comes_back_as_it_was(hub, shop):
     back = restore(hub, done.trash)
     assert (back.ref, back.hash, back.indexed) == ("rollback.md", done.hash, True)
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (before, 0o640)
-    assert refs(hub, "platypus") == ["rollback.md"]
+    assert found(hub, "platypus") == ["rollback.md"]
     assert Trash(hub.data).documents() == ()
 
 
@@ -186,7 +182,7 @@ def test_a_document_gets_another_path(hub, shop):
     assert text_of(shop, "runbooks/undo.md") == before
     assert not (shop.project / "knowledge" / "rollback.md").exists()
     assert (done.before, done.ref, done.indexed, done.updated) == ("rollback.md", "runbooks/undo.md", True, False)
-    assert refs(hub, "platypus") == ["runbooks/undo.md"]
+    assert found(hub, "platypus") == ["runbooks/undo.md"]
     assert text_of(shop, "index.md") == index
     assert {(link.ref, link.line, link.before, link.after) for link in done.links} == {
         ("index.md", 6, "rollback.md#log", "runbooks/undo.md#log"),

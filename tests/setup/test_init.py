@@ -459,6 +459,12 @@ def test_links_are_not_followed(environment):
     assert (named(environment), outside(environment.hub())) == ([], ())
 
 
+def test_the_whole_project_is_counted_with_instructions_of_agents(environment):
+    for path in ("AGENTS.md", "guide.md", "src/notes.md"):
+        environment.write(path, "# A\n")
+    assert "the whole project, 3 documents" in [one.documents for one in choices(environment.hub())]
+
+
 def test_a_hostile_tree_is_contained(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 50)
     environment.write("/".join(["notes", *"d" * 300, "a.md"]), "# A\n")

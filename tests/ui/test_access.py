@@ -22,7 +22,7 @@ from playwright.sync_api import expect
 
 from browsers import served
 from daemons import until
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.source import parse_text
 from kbhub.render.html import STATIC, TAGS, Addresses, document_html, part_with
 from kbhub.ui.app import ROUTES
 from kbhub.ui.documents import EDITORS
@@ -117,7 +117,6 @@ def test_another_name_and_another_site_are_refused(shared):
 
 def test_a_taken_port_is_told_and_no_address_breaks_the_page(shared, kbhub):
     assert "Choose another one with --port" in kbhub("ui", "--no-open", "--port", str(shared[1].port), code=2).err
-
     check_odd(*shared[1:])
 
 
@@ -230,14 +229,12 @@ def test_many_answers_at_a_time_do_not_stop_the_page(project):
             assert b"event: answer" in connection.getresponse().read()
 
 
-NAMES = [
-    *("q", "ref", "base", "path", "id", "action", "scope"),
-    *("offset", "hit", "mode", "token", "text", "around", "from"),
-]
+NAMES = ["q", "ref", "base", "path", "id", "action", "scope"]
+NAMES += ["offset", "hit", "mode", "token", "text", "around", "from"]
 VALUES = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
-        ("rollback.md", "project", "memory", "forget", "merge", "edit", "move", "restore", "1", "-1", "..")
+        ["rollback.md", "project", "memory", "forget", "merge", "edit", "move", "restore", "1", "-1", ".."]
     ),
     st.sampled_from(("rollback.md:1-9999999999999999999999", "\0", "kind:", "age:<99999999999999d", '"', "a" * 5000)),
 )
@@ -281,12 +278,10 @@ def test_no_request_is_an_error_of_the_server(shared, target, query, headers, bo
 
 def test_each_script_is_the_one_that_was_published_and_every_editor_of_the_settings_has_an_address():
     folder = STATIC / "vendor"
-    listed = dict(
-        re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE)
-    )
+    table = (folder / "README.md").read_text()
+    listed = dict(re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", table, re.MULTILINE))
     assert {file.name for file in folder.iterdir()} == {*listed, "README.md"}
     assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
-
     assert set(EDITORS) == set(Editor.__args__)
 
 
@@ -324,10 +319,8 @@ SCRIPTS = [
     "<a ping=//evil.example href=https://good.example>ping</a>", "\u202egnp.tohs\u202c",
 ]  # fmt: skip
 
-ALLOWED = {
-    *("href", "src", "alt", "title", "width", "height", "class", "id", "data-line", "rel", "start", "align", "colspan"),
-    *("rowspan", "scope", "open", "name"),
-}
+ALLOWED = {"href", "src", "alt", "title", "width", "height", "class", "id", "data-line", "rel", "start", "align"}
+ALLOWED |= {"colspan", "rowspan", "scope", "open", "name"}
 
 
 class Tags(HTMLParser):
@@ -346,9 +339,9 @@ class Tags(HTMLParser):
 NOWHERE = Addresses(lambda _target, _fragment: None, lambda _path: None)
 
 
-def html(text: str) -> str:
+def html(text: str, path: str = "a.md") -> str:
     """Render a document."""
-    document = parse_document("a.md", text.encode())
+    document = parse_text(path, text.encode())
     return str(document_html(document, part_with(document, 1), NOWHERE, [(1, 3)]))
 
 
@@ -368,11 +361,20 @@ def test_nothing_dangerous_is_left_and_tasks_have_boxes():
     assert [shown.count(text) for text in ("☑ Done", "☐ <em>Open", "☑", "☐", "[x] none", "- [ ] code")] == [1] * 6
 
 
+def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_laid_out():
+    """Headings with the same text or with links too; `found` takes no anchor away."""
+    shown = html("# A\n\n## B\n\n## B [c](https://c.example)\n")
+    assert re.findall(r'<h\d[^>]* id="([^"]*)"', shown) == ["doc-line-1", "doc-line-3", "doc-line-5"]
+    assert html("=====\nGuide\n=====\n\nUse it::\n\n    <run>\n\nMore\n----\n\nEnd.\n", "a.rst") == (
+        '<h1 id="doc-line-1"><span class="found">Guide</span></h1><pre class="plain prose">Use it::</pre>'
+        '<pre class="plain">    &lt;run&gt;</pre><h2 id="doc-line-9">More</h2><pre class="plain prose">End.</pre>'
+    )
+    assert html("one\n", "a.txt") == '<pre class="plain"><span class="found">one</span></pre>'
+
+
 def test_footnotes_lead_to_their_text_and_back():
     shown = html("Pumps run hot.[^logs]\n\n[^logs]: sources/pumps.log, line 3\n\n[elsewhere](#fnord)")
-    assert [shown.count(f'<{text}"') for text in ('a href="#doc-fn1', 'li id="doc-fn1', 'a href="#doc-fnref1')] == [
-        1
-    ] * 3
+    assert re.findall(r'<(?:a href|li id)="#?doc-([^"]*)"', shown) == ["fn1", "fn1", "fnref1"]
     assert "[^" not in shown
     assert "fnord" not in shown
 
@@ -407,7 +409,7 @@ def test_all_of_it_at_once_in_a_browser(tab):
     paths = (
         "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
     )  # fmt: skip
-    for path in (*paths, "/graph", "/health", "/ask?q=xylophone", "/gaps"):
+    for path in (*paths, "/graph", "/health", "/?mode=ask&q=xylophone", "/gaps"):
         page = tab.go(path)
         page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
         assert page.evaluate("window.hacked") is None
@@ -502,7 +504,9 @@ def large(environment):
 def test_a_large_document_is_shown_in_parts(tab):
     """A megabyte is not one page; the lines that were found are on the one that opens."""
     page = tab.go("/read?ref=large.md:30003-30003")
-    assert page.locator("#doc-found").inner_text() == "Line 15000 of it, with some words to make it long enough."
+    assert (
+        page.locator(".body .found").first.inner_text() == "Line 15000 of it, with some words to make it long enough."
+    )
     assert len(page.content()) < 1_000_000
     page.get_by_role("link", name="Lines before").click()
     assert "Line 9000 of it" in page.content() or "Line 12000 of it" in page.content()

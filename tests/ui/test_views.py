@@ -141,7 +141,7 @@ def test_memories_are_reviewed_in_the_client(view, project):
 PATHS = (
     *("/", "/?q=rollback", "/documents?base=project"),
     *("/read?ref=rollback.md:11-13", "/graph?near=1", "/memories", "/gaps", "/health"),
-    *("/ask?q=how+do+I+roll+back", "/nowhere"),
+    *("/?mode=ask&q=how+do+I+roll+back", "/nowhere"),
 )
 
 RULES = {
@@ -188,7 +188,7 @@ def looked(project, chromium, opened, request):
 def settled(tab, path: str):
     """Open a page and wait for what it fetches."""
     page = tab.go(path)
-    if path.startswith("/ask?"):
+    if path.startswith("/?mode=ask"):
         page.locator("#answer[aria-busy=false]").wait_for()
     if path == "/health":
         page.locator("#audit .summary").wait_for()

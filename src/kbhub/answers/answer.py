@@ -6,7 +6,8 @@ import re
 from math import ceil
 from typing import Literal
 
-from pydantic import AliasChoices, ConfigDict, Field
+from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from kbhub.frozen import Model
 from kbhub.search.judge import STRONG, WEAK
@@ -71,7 +72,12 @@ def estimated_tokens(text: str) -> int:
 class AskOptions(Model):
     """How to answer; rarely needed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+    )
 
     budget: int | None = Field(
         None,
@@ -80,24 +86,14 @@ class AskOptions(Model):
         description="Return the best passages that fit in this many tokens, instead of an answer.",
     )
     written_by: Writer | None = Field(
-        None,
-        validation_alias=AliasChoices("written_by", "writtenBy"),
-        description="Only this writer: your own model, Ollama, sentences picked without a model, or none.",
+        None, description="Only this writer: your own model, Ollama, sentences picked without a model, or none."
     )
     threshold: float = Field(THRESHOLD, ge=0, le=1, description="Minimum score of passages to use.")
     direct_threshold: float = Field(
-        DIRECT_THRESHOLD,
-        ge=0,
-        le=1,
-        validation_alias=AliasChoices("direct_threshold", "directThreshold"),
-        description="Minimum score of passages to quote in full.",
+        DIRECT_THRESHOLD, ge=0, le=1, description="Minimum score of passages to quote in full."
     )
     max_tokens: int = Field(
-        MAX_TOKENS,
-        ge=LEAST_TOKENS,
-        le=MOST_TOKENS,
-        validation_alias=AliasChoices("max_tokens", "maxTokens"),
-        description="Maximum length of the answer, in tokens.",
+        MAX_TOKENS, ge=LEAST_TOKENS, le=MOST_TOKENS, description="Maximum length of the answer, in tokens."
     )
 
 

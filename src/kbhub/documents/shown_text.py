@@ -159,6 +159,8 @@ _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+(?:\[![\w-]+\][+-]?[ \t]*)?")
 """The marks of a quote, and the type of a callout (GitHub, Obsidian)."""
 
+_CALLOUT = re.compile(r"((?:[ \t]*>)+[ \t]*)\[!([\w-]+)(?:\|[^\[\]]*)?\][+-]?[ \t]*(.*)")
+
 _OPENING = re.compile(
     r"(?P<indent> *)(?:(?P<colons>:{3,}) *(?P<kind>[\w-]*) *(?:\[(?P<label>[^\]]*)\]|(?P<rest>[^{\[]*))(?:\{.*\})?"
     r"|(?:!!!|\?\?\?\+?) +(?P<type>[\w-]+)[\w -]*(?:\"(?P<title>[^\"]*)\")?|===[!+]? +\"(?P<tab>[^\"]+)\") *$"
@@ -270,11 +272,19 @@ def readable(text: str) -> str:
 def renderable(text: str, *, tabs: bool = False) -> str:
     """Return Markdown that any renderer understands, with the same number of lines.
 
-    Admonitions are quotes. With `tabs`, tabs are too, and each begins with a heading whose text begins with `TAB`.
+    Admonitions and callouts are quotes. With `tabs`, tabs are too, each below a heading that begins with `TAB`.
     """
     code = _code(text)
     lines = _cleared(text, code, _UNRENDERED, tabs=tabs)
+    for number, line in enumerate(lines):
+        if (match := _CALLOUT.fullmatch(line)) and number not in code:
+            lines[number] = f"{match[1]}{_strong(match[3] or match[2].capitalize())}"
     return "\n".join(_laid_out(lines, code, quotes=True, tabs=tabs))
+
+
+def _strong(title: str) -> str:
+    """Return a title on a line of its own, whatever follows."""
+    return f"**{title.replace('**', '').strip()}**  "
 
 
 def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs: bool = False) -> list[str]:
@@ -306,7 +316,8 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
         if _NOTICE.fullmatch(found["shortcode"] or "") and not _beside(prose, match):
             title = _TITLE.search(found["parameters"])
             shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
-        parts += [prose[at : match.start()], shown, "\n" * (match[0].count("\n") - shown.count("\n"))]
+        left = prose.count("\n", *match.span()) - shown.count("\n")
+        parts += [prose[at : match.start()], shown, "\n" * left]
         at = match.end()
     cleared = "".join([*parts, prose[at:]]).split("\n")
     return [lines[number] if number in code else line for number, line in enumerate(cleared)]
@@ -366,7 +377,7 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
             opening, line, closings = None, "", closings - 1
         elif opening:
             title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
-            name = f"**{title or (opening['kind'] or opening['type']).capitalize()}**" if quotes else title
+            name = _strong(title or (opening["kind"] or opening["type"] or "").capitalize()) if quotes else title
             name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else name
             line = f"{opening['indent']}{name}"
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
@@ -376,5 +387,6 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
             opened.append((column, 0 if opening["colons"] else 4, "> " if quoted else ""))
             base = opened[0][0]
         marks = "".join(mark for _, _, mark in opened)
-        yield f"{' ' * base}{marks}{line[min(base + indented, column) :]}".rstrip() if opened else line
+        shown = f"{' ' * base}{marks}{line[min(base + indented, column) :]}" if opened else line
+        yield shown if opening or not opened else shown.rstrip()
     yield from blank

@@ -116,13 +116,8 @@ def audit(
 
 def _findings(run: AuditRun) -> Iterator[AuditFinding]:
     """Run the requested checks, and maybe some that come with them."""
-    wanted_code = [
-        code
-        for extension in extensions()
-        for name, (_, code) in {**extension.audits, **extension.keeps}.items()
-        if name in run.selected
-    ]
-    added = imported(wanted_code, Check)
+    offered = (one for extension in extensions() for one in {**extension.audits, **extension.keeps}.items())
+    added = imported((code for name, (_, code) in offered if name in run.selected), Check)
     steps: list[tuple[Check, int, tuple[AuditRun | Material, ...]]] = [
         (check, len(material.documents), (run, material)) for material in run.audited for check in (*_OF_A_BASE, *added)
     ]

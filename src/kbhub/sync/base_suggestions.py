@@ -142,7 +142,7 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
         why = f"{parts} searched already, read-only; {_remedy(hub, root, docs)} lets agents write in docs/."
         found.insert(0, Suggestion(docs, "docs/", "searched already; choose it to let agents write there", why, root))
     if sum(markdown.places.values()) > sum(markdown.likely.values()):
-        every = look(root, ())
+        every = look(root, (), left_out=())
         count = f"{'' if every.complete else 'at least '}{counted(sum(every.places.values()), 'document')}"
         found.append(Suggestion(root, "./", f"the whole project, {count}", _left_out(hub, root, markdown), root))
     if found and not chosen:
@@ -151,8 +151,10 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
     return tuple(found)
 
 
-def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> NotesFolder:
-    """Count the Markdown files of a real folder outside all bases, filtered as in a base, but for `INSTRUCTIONS`.
+def look(
+    root: Path, bases: Sequence[Base], steps: Collection[str] = ("",), left_out: Collection[str] = INSTRUCTIONS
+) -> NotesFolder:
+    """Count the Markdown files of a real folder outside all bases, filtered as in a base, but for some `left_out`.
 
     `steps` are folders in it whose subfolders may look like knowledge by their name.
     """
@@ -193,7 +195,7 @@ def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> N
                 and filters.file_reason(path, entry.name, layers) is None
             ):
                 name, slash, _ = path.partition("/")
-                places[name + slash] += is_markdown(path) and path not in INSTRUCTIONS
+                places[name + slash] += is_markdown(path) and path not in left_out
                 files.append(path)
         if left <= 0:
             break

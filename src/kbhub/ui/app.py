@@ -68,7 +68,6 @@ ROUTES = (
     Route("/health/fix", health.fix, methods=["POST"]),
     Route("/health/ignore", health.ignore, methods=["POST"]),
     Route("/events", health.events),
-    Route("/ask", search.ask_page),
     Route("/ask/stream", search.stream),
 )
 

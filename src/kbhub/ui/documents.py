@@ -28,8 +28,8 @@ from kbhub.reading.graph import Faults, graph_of
 from kbhub.reading.lists import date_of
 from kbhub.reading.neighbours import related
 from kbhub.reading.read import Whole, commits, open_whole
-from kbhub.reading.reports import EdgeKind, Neighbour
-from kbhub.render.html import STATIC, Addresses, document_html, part_with, rendered, slug
+from kbhub.reading.reports import EdgeKind
+from kbhub.render.html import STATIC, Addresses, document_html, part_with, rendered
 from kbhub.types import Base
 from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
@@ -163,10 +163,8 @@ def document_page(request: Request) -> Response:
     around = None
     with suppress(KbhubError):  # in no index
         around = None if looked else related(site.hub, whole.ref, kinds=KINDS, limit=NEIGHBOURS)
-    by_kind: dict[str, dict[str, Neighbour]] = {kind: {} for kind in KINDS}
-    """Kind → ref → neighbour: each once, whoever names whom."""
-    for neighbour in around.neighbours if around else ():
-        by_kind[neighbour.kind][neighbour.ref] = neighbour
+    near = around.neighbours if around else ()
+    each = {kind: {one.ref: one for one in near if one.kind == kind} for kind in KINDS}  # once, whoever names whom
     age = None if whole.row is None else age_days(whole.row, site.hub.options.clock())
     # The title need not stand above a text that shows it as its first heading.
     first = whole.document.headings[0] if whole.document.headings else None
@@ -180,9 +178,8 @@ def document_page(request: Request) -> Response:
         part=part,
         titled=titled,
         trail=_trail(whole.base.id, posixpath.dirname(whole.path)),
-        outline=[(heading, slug(heading.text)) for heading in whole.document.headings],
         properties=_properties(whole),
-        neighbours=[(title, list(by_kind[kind].values())) for kind, title in KINDS.items()],
+        neighbours=[(title, list(each[kind].values())) for kind, title in KINDS.items()],
         totals=around.totals if around else {},
         broken=[link for link in around.left if link.status == "broken"] if around else (),
         memories=() if looked else _memories_about(site, whole),

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 EVENT_SECONDS = 0.1
 
-QUIET_SECONDS = 15.0
-"""After so long without news a comment is sent, so that a dead connection is noticed."""
-
 AUDIT_SECONDS = 0.5
 """How long a request waits for the end of an audit before it says how far that is."""
 
@@ -96,20 +93,15 @@ def ignore(request: Request, form: Form) -> str:
 
 async def events(request: Request) -> Response:
     """Stream the progress of indexing: an event whenever it changes."""
-    progress = _progress(request, site_of(request))
-    return StreamingResponse(progress, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return StreamingResponse(_progress(request, site_of(request)), media_type="text/event-stream")
 
 
 async def _progress(request: Request, site: Site) -> AsyncIterator[str]:
     before: dict[str, Any] | None = None
-    quiet = 0.0
     while not await request.is_disconnected():
         done, todo = site.background.progress()
         now = {"bases": site.background.busy(), "done": done, "todo": todo}
         if now != before:
             yield f"data: {json.dumps(now)}\n\n"
-            before, quiet = now, 0.0
-        elif (quiet := quiet + EVENT_SECONDS) >= QUIET_SECONDS:
-            yield ":\n\n"
-            quiet = 0.0
+            before = now
         await anyio.sleep(EVENT_SECONDS)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from kbhub.answers.answer import Answer, Passage, Source
 from kbhub.answers.question import answer_without_client, prepare
@@ -215,17 +215,11 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
         yield "Changed", by_age
 
 
-def ask_page(request: Request) -> Response:
-    """Lead to the search, of which asking is a mode."""
-    pairs = [pair for pair in request.query_params.multi_items() if pair[0] in ("q", "base")]
-    return RedirectResponse(f"/?{urlencode([('mode', ASK), *pairs])}")
-
-
 async def stream(request: Request) -> Response:
     """Stream an answer as events: `sources`, then `text` as it is written, then `answer`, or `fault`."""
     site, values = site_of(request), request.query_params
     events = _events(site, values.get("q", ""), values.getlist("base"))
-    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _events(site: Site, question: str, bases: list[str]) -> AsyncIterator[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kbhub.cli import SHORT, TOP, leading
 from kbhub.cli.app import complain, terminal_width, wants_colour
 from kbhub.cli.options import RARE, WITHIN, Formats, Hits, Reply, bring_in_step, command, decoded, drawn, nothing_active
 from kbhub.errors import UsageError
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 QUERY_BYTES = 1 << 20
 """Bytes of a query read from standard input; more than `parser.MAX_TERMS` words are not looked up anyway."""
+
+CLOSE = 0.75
+"""Similarity (`difflib`) of a word and a command that it may misspell: that of `srch`, not that of most words."""
 
 
 @command(options=Formats)
@@ -112,9 +118,9 @@ def search(
             break
     # The verdict, and what the format has no place for.
     verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
-    leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
-    if leading and form != "json":
-        complain(leading)
+    above = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
+    if above and form != "json":
+        complain(above)
     if form == "files":
         complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept))
     record(hub, result, asked, took=took)
@@ -124,6 +130,10 @@ def search(
     notes = [*(note for note in notes if note not in broken), *broken]
     if not result.searched and not result.skipped:
         notes += nothing_active(hub)
+    if query and result.verdict != "strong" and leading(sys.argv[1:])[1][:1] == [query[0]]:  # no command was named
+        commands = [name for name in chain(*TOP.values()) if len(name) > SHORT]
+        close = get_close_matches(query[0], commands, 1, CLOSE)
+        notes += [f"Searched for {text!r}. Did you mean the command `kbhub {name}`?" for name in close]
     whole = hits.full or hits.around is not None
     draw = None if hits.line_numbers or hits.around is not None else drawn
 

@@ -177,7 +177,7 @@ def read_canvas(path: str, data: bytes) -> Document:
     strange = 0
     for number, entry in enumerate(records):
         if isinstance(entry, dict) and (node := _node(entry)):
-            nodes[_text(entry.get("id")) or f" {number}"] = node
+            nodes[_string(entry.get("id")) or f" {number}"] = node
         else:
             strange += 1
     edges = record.get("edges")
@@ -190,13 +190,13 @@ def read_canvas(path: str, data: bytes) -> Document:
 
 def _node(entry: dict[str, Any]) -> _Node | None:
     """Return a card or a group; None if it has nothing to read."""
-    kind = _text(entry.get("type"))
-    text, file, url, label = (storable(_text(entry.get(key))).strip("\n") for key in ("text", "file", "url", "label"))
+    kind = _string(entry.get("type"))
+    text, file, url, label = (storable(_string(entry.get(key))).strip("\n") for key in ("text", "file", "url", "label"))
     name = next((line.strip(" #*_") for line in text.split("\n") if line.strip(" #*_")), "")
     if kind == "group":
         text, name = " ".join(label.split()), label
     elif file:
-        target = " ".join(f"{file}{_text(entry.get('subpath'))}".split())
+        target = " ".join(f"{file}{_string(entry.get('subpath'))}".split())
         text = target if set(target) & set("[]|") else f"[[{target}]]"
         name = file_title(PurePosixPath(file))
     elif url:
@@ -244,17 +244,13 @@ def _connections(edges: Sequence[Any], nodes: dict[str, _Node]) -> Iterator[str]
     for edge in edges:
         if not isinstance(edge, dict):
             continue
-        ends = (nodes.get(_text(edge.get(key))) for key in ("fromNode", "toNode"))
+        ends = (nodes.get(_string(edge.get(key))) for key in ("fromNode", "toNode"))
         names = [node.name if node else "?" for node in ends]
-        label = " ".join(storable(_text(edge.get("label"))).split())
+        label = " ".join(storable(_string(edge.get("label"))).split())
         if label or "?" not in names:
             entries.append(f"- {names[0]} → {names[1]}" + (f": {label}" if label else ""))
     if entries:
         yield "\n".join(entries)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _number(value: object) -> float:

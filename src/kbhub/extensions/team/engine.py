@@ -100,8 +100,8 @@ def _finding(
 
 def team_engine() -> Any:
     """Return the module that publishes and manages shared bases; `UsageError` if its driver is not installed."""
-    try:
-        from kbhub.extensions.team import publish  # noqa: PLC0415 - the driver is an extra
-    except ModuleNotFoundError as error:
-        raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
+    if missing := PostgresEngine.missing():
+        raise UsageError(missing)
+    from kbhub.extensions.team import publish  # noqa: PLC0415 - the driver is an extra
+
     return publish

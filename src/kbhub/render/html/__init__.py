@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -23,6 +24,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from kbhub.documents.markdown import heading_end
 from kbhub.documents.shown_text import TAB, renderable
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
@@ -31,6 +33,7 @@ from kbhub.render.search import contribution_of, heading_path, verdict_words, wh
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
+from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import has_markdown
 
@@ -92,7 +95,10 @@ def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
     plain = _MARKS.sub(lambda match: (match["text"] or "").replace("`", "") or ("" if match["mark"] else " "), text)
     return _marked(
-        excerpt(" ".join(entities.unescape(plain.strip() or text).split()), terms_of(tuple(terms)), PASSAGE)[0], terms
+        excerpt(
+            " ".join(entities.unescape(plain.strip() or text.lstrip("# ")).split()), terms_of(tuple(terms)), PASSAGE
+        )[0],
+        terms,
     )
 
 
@@ -164,7 +170,6 @@ _WIKI_LINK = re.compile(r"(!?)\[\[([^\[\]\n|]{1,500})(?:\|([^\[\]\n]{1,500}))?\]
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)")
 _CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
 _HTML_TAG = re.compile(r"(<(?:\"[^\"]*\"|[^\">])*>)")
-_SLUG = re.compile(r"[^\w\- ]")
 _FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
 """Anchors of footnotes and their marks, as `footnote_plugin` names them."""
 
@@ -234,11 +239,10 @@ def document_html(
     found: Sequence[tuple[int, int]] = (),
     terms: Sequence[str] = (),
 ) -> Markup:
-    """Return lines of a document as HTML, with lines `found` (the first block is `doc-found`) and `terms` marked."""
-    lines = document.lines[part.start - 1 : part.end]
+    """Return lines of a document as HTML, with lines `found` and `terms` marked."""
     if not has_markdown(document.path):
-        return _marked_html(_plain(lines, part.start, found), terms)
-    text = "\n".join(line[:PART_CHARACTERS] for line in lines)
+        return _marked_html(_plain(document, part, found), terms)
+    text = "\n".join(line[:PART_CHARACTERS] for line in document.lines[part.start - 1 : part.end])
     environment: dict[str, Any] = {"addresses": addresses, "issued": set()}
     tokens = _parser().parse(renderable(neutralised(text), tabs=True), environment)
     _number(tokens, part.start, found)
@@ -254,15 +258,10 @@ def document_html(
 def answer_html(text: str, citations: Mapping[int, str] | None = None) -> Markup:
     """Return an answer or a passage in Markdown as HTML, with `[n]` linked to the address of citation n, if any."""
     nothing = Addresses(lambda _target, _fragment: None, lambda _path: None)
-    environment: dict[str, Any] = {"addresses": nothing, "issued": set((citations or {}).values())}
-    environment |= {} if citations is None else {"citations": citations}
+    issued = set((citations or {}).values())
+    environment = {"addresses": nothing, "issued": issued, "citations": citations}
     html = _parser().render(renderable(neutralised(text)), environment)
-    return Markup(_clean(html, nothing, environment["issued"]))  # noqa: S704 - nh3 has cleaned it
-
-
-def slug(heading: str) -> str:
-    """Return the anchor of a heading in GitHub's style."""
-    return _SLUG.sub("", heading.strip().lower()).replace(" ", "-")
+    return Markup(_clean(html, nothing, issued))  # noqa: S704 - nh3 has cleaned it
 
 
 def _marked_html(html: str, terms: Sequence[str]) -> Markup:
@@ -273,15 +272,26 @@ def _marked_html(html: str, terms: Sequence[str]) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - its tags are as they were, and its text is escaped
 
 
-def _plain(lines: Sequence[str], start: int, found: Sequence[tuple[int, int]]) -> Markup:
-    shown, first = [], True
-    for number, line in enumerate(lines, start):
-        text = escape(neutralised(line[:PART_CHARACTERS]))
-        if any(begin <= number <= end for begin, end in found):
-            anchor = Markup(' id="doc-found"') if first else ""
-            text, first = Markup('<span class="found"{}>{}</span>').format(anchor, text), False
-        shown.append(text)
-    return Markup('<pre class="plain">{}</pre>').format(Markup("\n").join(shown))
+def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]) -> Markup:
+    """Return text of another format: its headings and code as such, other lines as they are."""
+    kinds: dict[int, Heading | str] = {}
+    for first, last in (*document.fences, *document.tables):
+        kinds |= dict.fromkeys(range(first, last + 1), "plain")
+    for heading in document.headings:
+        kinds |= dict.fromkeys(range(heading.line, heading_end(document.lines, heading.line - 1) + 1), heading)
+    blocks, mark = [], Markup('<span class="found">{}</span>')
+    for kind, numbers in groupby(range(part.start, part.end + 1), lambda number: kinds.get(number, "plain prose")):
+        shown = []
+        for number in numbers:
+            line = kind.text if isinstance(kind, Heading) else document.lines[number - 1][:PART_CHARACTERS]
+            text = escape(neutralised(line))
+            shown.append(mark.format(text) if any(begin <= number <= end for begin, end in found) else text)
+        if isinstance(kind, Heading):
+            blocks.append(Markup('<h{0} id="doc-line-{1}">{2}</h{0}>').format(kind.level, kind.line, shown[0]))
+        elif any(shown):
+            text, name = Markup("\n").join(shown).strip("\n"), kind if document.headings else "plain"
+            blocks.append(Markup('<pre class="{}">{}</pre>').format(name, text))
+    return Markup().join(blocks)
 
 
 @lru_cache(maxsize=1)
@@ -327,7 +337,7 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
 
 def _citation(state: StateInline, silent: bool) -> bool:
     """Parse `[n]` and `[n, m]`, the citations of an answer."""
-    match = _CITATION.match(state.src, state.pos) if "citations" in state.env else None
+    match = _CITATION.match(state.src, state.pos) if state.env.get("citations") else None
     if match is None:
         return False
     if not silent:
@@ -395,8 +405,6 @@ def _tabbed(tokens: Sequence[Token]) -> list[Token]:
 
 def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]]) -> None:
     """Add line numbers to blocks, anchors to headings, and marks to the lines of a hit."""
-    slugs: dict[str, int] = {}
-    marked = False
     for at, token in enumerate(tokens):
         if token.map is None or token.type not in _BLOCKS:
             continue
@@ -407,14 +415,9 @@ def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]
                 continue
         token.attrSet("data-line", str(first))
         if token.type == "heading_open" and not _is_tab(tokens, at):
-            name = slug(tokens[at + 1].content)
-            slugs[name] = slugs.get(name, -1) + 1
-            token.attrSet("id", f"{name}-{slugs[name]}" if slugs[name] else name)
+            token.attrSet("id", f"line-{first}")
         if token.type != "blockquote_open" and any(begin <= last and first <= end for begin, end in found):
             token.attrJoin("class", "found")
-            if not marked:
-                token.attrSet("id", "found")
-                marked = True
 
 
 def _clean(html: str, addresses: Addresses, issued: set[str]) -> str:

@@ -38,7 +38,7 @@ function preview(item, rest = 60) {
   waiting = setTimeout(async () => {
     pane.dataset.of = of;
     await htmx.ajax("GET", link.href, { source: pane, target: pane, values: { term } }).catch(() => {});
-    const found = pane.querySelector("#doc-found");
+    const found = pane.querySelector(".body .found");
     pane.scrollTop = found ? found.offsetTop - pane.clientHeight / 3 : 0;
   }, rest);
 }
@@ -207,4 +207,4 @@ if (banner) {
 }
 
 // Before the browser scrolls to a fragment of its own accord, show what was found.
-if (!location.hash) document.querySelector("#doc-found")?.scrollIntoView({ block: "center", behavior: "instant" });
+if (!location.hash) document.querySelector(".body .found")?.scrollIntoView({ block: "center", behavior: "instant" });
