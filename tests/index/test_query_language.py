@@ -301,6 +301,10 @@ def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_no
         part = excerpt(text, terms, 200)[0]
         assert (part[:1] + part[-1:]).strip("".join(map(chr, range(128)))) == marks
 
+    # What stands before is shown from the beginning of its paragraph, or not at all.
+    part, _ = excerpt(f"{prose}\n\nThe needle is here.\n\nMore.", parse_query("needle").terms, 200)
+    assert part == "The needle is here.\n\nMore."
+
 
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
     """Neither the beginning with the commonest word nor a line that only asks is shown instead."""

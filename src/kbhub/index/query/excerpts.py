@@ -172,7 +172,8 @@ def excerpt(
         return text, 0
     room = min(DENSE, limit - 2)
     bounds = _bounds(text, room // 4)
-    _, start, end = _densest(text, bounds, terms, weights, room)
+    _, dense, end = _densest(text, bounds, terms, weights, room)
+    start = dense
     # First the whole paragraph, then what is around it.
     for across in (False, True):
         grows = True
@@ -183,18 +184,20 @@ def excerpt(
                     continue
                 if across or text[bounds[added] : bounds[added + 1]].strip():
                     start, end, grows = first, last, True
-    while start + 1 < end and not text[bounds[start] : bounds[start + 1]].strip():
+    while start < dense and (not text[bounds[start] : bounds[start + 1]].strip() or _within(text, bounds[start])):
         start += 1
-    first, part = bounds[start], text[bounds[start] : bounds[end]].rstrip()
-    opening = "…" if first and (text[first - 1] != "\n" or _goes_on(text, first - 1)) else ""
-    end = first + len(part)
-    closing = "" if text[end:].lstrip(" ")[:1] in ("", "\n") and not _goes_on(text, end) else "…"
-    return f"{opening}{part}{closing}", text.count("\n", 0, first)
+    while end + 1 < len(bounds) and bounds[end + 1] - bounds[start] < limit:  # in the room that is free now
+        end += 1
+    opening, closing = ["…" if _within(text, bounds[at]) else "" for at in (start, end)]
+    part = text[bounds[start] : bounds[end]].rstrip()
+    return f"{opening}{part}{closing}", text.count("\n", 0, bounds[start])
 
 
-def _goes_on(text: str, line_end: int) -> bool:
-    """Return whether a sentence, not code, goes on behind a line end."""
-    return bool(_ONWARD.match(text, line_end - 1)) and text.count("```", 0, line_end) % 2 == 0
+def _within(text: str, place: int) -> bool:
+    """Return whether a place is within a line, or within a sentence that is not code."""
+    if place in (0, len(text)):
+        return False
+    return text[place - 1] != "\n" or (bool(_ONWARD.match(text, place - 2)) and text.count("```", 0, place) % 2 == 0)
 
 
 def density(text: str, terms: tuple[Term, ...], weights: Mapping[str, float]) -> float:
