@@ -26,6 +26,7 @@ _SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
 _DIRECTIVE = re.compile(r"\s*\.\. ([\w+.:-]{1,60}?)::(?:\s+(.*))?$")
 _COMMENT = re.compile(r"\.\.(?:\s|$)(?!\s*(?:_[^\s:]|\[|\||__))")
 _FIELD = re.compile(r":([^:\n]{1,80}):(?:\s+(.*))?$")
+_PREAMBLE = re.compile(r"([A-Z][A-Za-z-]{0,40}):[ \t]+(\S.*)")
 _CODE = frozenset(
     ("code", "code-block", "sourcecode", "parsed-literal", "literalinclude", "doctest", "testcode", "testoutput",
      "math", "graphviz", "mermaid", "uml", "raw", "productionlist", "prompt", "ipython", "highlight", "digraph")
@@ -43,7 +44,7 @@ _SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
 def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
     """Find the structure of reStructuredText from a line on; `:doc:` and `toctree` name documents without `suffix`."""
     scan = _Scan(lines, suffix)
-    index = start
+    index = scan.preamble(start)
     while index < len(lines):
         index = scan.visit(index)
     scan.find_links()
@@ -64,6 +65,19 @@ class _Scan:
     """Adornment, and whether it is above too → level."""
     open_simple: bool = False
     """Whether a simple table without an end was found, so that there is none further on."""
+
+    def preamble(self, index: int) -> int:
+        """Record the fields in the form of RFC 2822 that a PEP begins with, and return the index after them."""
+        fields, end = [], index
+        while end < len(self.lines) and (match := _PREAMBLE.match(self.lines[end])):
+            after = block_end(self.lines, end, 0)
+            fields.append((match[1], " ".join([match[2], *self.lines[end + 1 : after]])))
+            end = after
+        if len(fields) == 1:  # a sentence: "Note: this is a draft."
+            return index
+        for name, value in fields:
+            self.outline.add_value(name, value)
+        return end
 
     def visit(self, index: int) -> int:
         """Record what starts at a line, and return the index of the next line to visit."""
