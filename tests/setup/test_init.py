@@ -355,7 +355,7 @@ def test_a_readme_is_what_is_left(environment, kbhub):
     for name in ("README", "AGENTS"):  # the second every agent reads anyway
         environment.write(f"{name}.md", "# Shop\n")
 
-    told = "1 Markdown file in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it."
+    told = "1 document in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it."
     assert outside(environment.hub()) == (ASK, told)
     (environment.project / ".git").rename(environment.home / "git")
     environment.write("knowledge/deploy.md", "# Deploy\n")

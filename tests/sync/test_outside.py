@@ -10,7 +10,7 @@ from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import freshen
 
 HERE = (
-    "3 Markdown files in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
+    "3 documents in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
 )
 
 
@@ -42,13 +42,13 @@ def test_search_and_status_say_what_is_not_searched(project, kbhub):
 
 def test_where_nothing_is_active_the_command_line_says_what_could_be(environment, kbhub):
     """A vault that is no repository has its documents in its root."""
-    for name in ("one.md", "two.md"):
+    for name in ("one.md", "two.rst"):
         environment.write(f"../vault/{name}", "# A note\n")
 
     vault = environment.project.parent / "vault"
     err = kbhub("search", "crate", "--root", str(vault), code=1).err
 
-    assert "2 Markdown files in this project (one.md, two.md) are not part of a base; " in err
+    assert "2 documents in this project (one.md, two.rst) are not part of a base; " in err
     assert f"`kbhub init --root {vault} --knowledge {vault}` includes them." in err
 
 
@@ -65,7 +65,7 @@ def test_knowledge_that_lies_elsewhere_is_not_replaced(project, kbhub):
     kbhub("init", "--knowledge", "~/shop", code=0)
 
     (note,) = notes_of(project)
-    assert note.startswith("4 Markdown files in this project (wiki/, adr/, knowledge/) are")
+    assert note.startswith("4 documents in this project (wiki/, adr/, knowledge/) are")
     assert note.endswith("`kbhub base add . --for .` includes them.")
     kbhub("base", "add", ".", "--for", ".", code=0)
     assert notes_of(project) == ()
@@ -91,13 +91,13 @@ def test_the_docs_of_a_repository_are_part_of_its_base(environment):
     for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
         environment.write(path, "# A\n")
 
-    assert notes_of(environment)[0].startswith("1 Markdown file in this project (CHANGELOG.md) is not part of a base")
+    assert notes_of(environment)[0].startswith("1 document in this project (CHANGELOG.md) is not part of a base")
 
 
 def test_a_base_of_the_users_within_the_project_counts(project):
     project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
 
-    assert notes_of(project)[0].startswith("1 Markdown file in this project (adr/) is")
+    assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
 
 
 def test_the_home_directory_is_no_project(environment):

@@ -1,4 +1,4 @@
-"""Find Markdown of a project that is in no base, the folders that look like knowledge, and how to include them."""
+"""Find documents of a project that are in no base, the folders that look like knowledge, and how to include them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kbhub.hub import Hub
 from kbhub.types import Base, Discovery
 from kbhub.values import counted, struct
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.formats import IGNORE_NAMES, INSTRUCTIONS, is_markdown, is_native
+from kbhub.workspace.formats import IGNORE_NAMES, INSTRUCTIONS, is_native
 from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
 
 MOST_ENTRIES = 5_000
@@ -64,13 +64,13 @@ _PLAIN_PATH = re.compile(r"(?:\.\./)?\w[\w .+-]*(?:/\w[\w .+-]*)*")
 
 @struct
 class NotesFolder:
-    """Markdown files of a folder that are in no base."""
+    """Documents of a folder that are in no base."""
 
     places: Mapping[str, int]
-    """Folder or file in the folder → Markdown files there."""
+    """Folder or file in the folder → documents there."""
     complete: bool
     likely: Mapping[str, int] = field(default_factory=dict)
-    """Folder in the folder that looks like knowledge, outermost, `""` for itself → text documents in it."""
+    """Folder in the folder that looks like knowledge, outermost, `""` for itself → documents in it."""
 
 
 @struct
@@ -89,22 +89,22 @@ class Suggestion:
 
 
 def outside(hub: Hub) -> tuple[str, ...]:
-    """Return sentences on the project's Markdown in no base, or what looks like knowledge, and how to include it."""
+    """Return sentences on the project's documents in no base, or what looks like knowledge, and how to include it."""
     root, discovery = _root(hub), hub.discovery()
     if root is None:
         return ()
-    markdown, project = look(root, discovery.bases, _steps(root, discovery)), discovery.project
+    notes, project = look(root, discovery.bases, _steps(root, discovery)), discovery.project
     has_none = project is None or is_empty(hub, project)
     # A model reads it where nobody has typed a command.
     ask = (ASK,) if has_none and hub.options.typed_in is None else ()
-    if has_none and (found := _suggestions(hub, root, markdown)):
+    if has_none and (found := _suggestions(hub, root, notes)):
         return (*ask, *(one.sentence for one in found))
-    return (*ask, _left_out(hub, root, markdown)) if markdown.places else ()
+    return (*ask, _left_out(hub, root, notes)) if notes.places else ()
 
 
-def _left_out(hub: Hub, root: Path, markdown: NotesFolder) -> str:
-    """Return the sentence on Markdown in no base."""
-    places, target = markdown.places, root
+def _left_out(hub: Hub, root: Path, notes: NotesFolder) -> str:
+    """Return the sentence on documents in no base."""
+    places, target = notes.places, root
     if hub.discovery().project is None and is_directory(root / FOLDER):  # it only lacks a pointer
         target = root / FOLDER
         places = {name: count for name, count in places.items() if name == f"{FOLDER}/"} or places
@@ -113,18 +113,18 @@ def _left_out(hub: Hub, root: Path, markdown: NotesFolder) -> str:
     names = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in ordered[:PLACES]]
     named = ", ".join([*names, *(["…"] if len(ordered) > PLACES else [])])
     count = sum(places.values())
-    least = "" if markdown.complete else "at least "
-    files, verb = ("file", "is") if count == 1 and markdown.complete else ("files", "are")
-    sentence = f"{least}{count} Markdown {files} in this project ({named}) {verb} not part of a base"
+    least = "" if notes.complete else "at least "
+    verb = "is" if count == 1 and notes.complete else "are"
+    sentence = f"{least}{counted(count, 'document')} in this project ({named}) {verb} not part of a base"
     remedy = f"{_remedy(hub, root, target)} includes {'it' if verb == 'is' else 'them'}."
     return f"{sentence[0].upper()}{sentence[1:]}; {remedy}"
 
 
 def choices(hub: Hub) -> tuple[Suggestion, ...]:
-    """Return what may become the project's knowledge, while it has Markdown and has chosen none or an empty base.
+    """Return what may become the project's knowledge, while it has documents and has chosen none or an empty base.
 
     These are the folders that look like it, `docs/` if that is searched without having been chosen, the whole project
-    if it has other Markdown, and a new folder.
+    if it has others, and a new folder.
     """
     root, discovery = _root(hub), hub.discovery()
     project = discovery.project
@@ -134,17 +134,17 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
     new = root / FOLDER
     if project is None and is_directory(new):
         return ()  # it only lacks a pointer
-    markdown = look(root, discovery.bases, _steps(root, discovery))
-    found = list(_suggestions(hub, root, markdown))
+    notes = look(root, discovery.bases, _steps(root, discovery))
+    found = list(_suggestions(hub, root, notes))
     if project and not chosen:
         docs = root / "docs"
         parts = "docs/ and README are" if len(project.only) > 1 else "docs/ is"
         why = f"{parts} searched already, read-only; {_remedy(hub, root, docs)} lets agents write in docs/."
         found.insert(0, Suggestion(docs, "docs/", "searched already; choose it to let agents write there", why, root))
-    if sum(markdown.places.values()) > sum(markdown.likely.values()):
+    if sum(notes.places.values()) > sum(notes.likely.values()):
         every = look(root, (), left_out=())
         count = f"{'' if every.complete else 'at least '}{counted(sum(every.places.values()), 'document')}"
-        found.append(Suggestion(root, "./", f"the whole project, {count}", _left_out(hub, root, markdown), root))
+        found.append(Suggestion(root, "./", f"the whole project, {count}", _left_out(hub, root, notes), root))
     if found and not chosen:
         why = f"{_remedy(hub, root, new)} creates a folder for new documents."
         found.append(Suggestion(new, f"{FOLDER}/", "a new folder", why, root))
@@ -154,7 +154,7 @@ def choices(hub: Hub) -> tuple[Suggestion, ...]:
 def look(
     root: Path, bases: Sequence[Base], steps: Collection[str] = ("",), left_out: Collection[str] = INSTRUCTIONS
 ) -> NotesFolder:
-    """Count the Markdown files of a real folder outside all bases, filtered as in a base, but for some `left_out`.
+    """Count the documents of a real folder outside all bases, filtered as in a base, but for some `left_out`.
 
     `steps` are folders in it whose subfolders may look like knowledge by their name.
     """
@@ -195,7 +195,7 @@ def look(
                 and filters.file_reason(path, entry.name, layers) is None
             ):
                 name, slash, _ = path.partition("/")
-                places[name + slash] += is_markdown(path) and path not in left_out
+                places[name + slash] += path not in left_out
                 files.append(path)
         if left <= 0:
             break
@@ -213,7 +213,7 @@ def _outermost(path: str, folders: Collection[str]) -> str | None:
 
 
 def _root(hub: Hub) -> Path | None:
-    """Return the folder of the project if there may be something to say about its Markdown."""
+    """Return the folder of the project if there may be something to say about its documents."""
     discovery, home = hub.discovery(), hub.options.home
     root = discovery.workspace.root
     if root is None or discovery.off or Path(os.path.realpath(home)).is_relative_to(root):
@@ -239,9 +239,9 @@ def _steps(root: Path, discovery: Discovery) -> frozenset[str]:
     return frozenset("/".join(parts[:end]) for end in range(len(parts) + 1))
 
 
-def _suggestions(hub: Hub, root: Path, markdown: NotesFolder) -> tuple[Suggestion, ...]:
+def _suggestions(hub: Hub, root: Path, notes: NotesFolder) -> tuple[Suggestion, ...]:
     """Return at most `SUGGESTIONS` folders, those with the most documents first."""
-    found = [(count, root / folder, markdown.complete) for folder, count in markdown.likely.items()]
+    found = [(count, root / folder, notes.complete) for folder, count in notes.likely.items()]
     wiki = root.with_name(f"{root.name}{WIKI_SUFFIX}") if root.name else root
     if wiki != root and is_directory(wiki) and not wiki.is_symlink() and owned_by_user(wiki):
         beside = look(wiki, hub.discovery().bases)

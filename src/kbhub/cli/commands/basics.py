@@ -84,8 +84,8 @@ def init(
 ) -> Reply:
     """Choose what kbhub searches here, or create knowledge/.
 
-    If the project has Markdown already (docs/, a wiki, an Obsidian vault, a README), lists it; in a terminal, you can
-    choose. Otherwise creates knowledge/. Never overwrites anything.
+    If the project has documents already (docs/, a wiki, an Obsidian vault, a README), lists them; in a terminal, you
+    can choose. Otherwise creates knowledge/. Never overwrites anything.
 
     Example: kbhub init --knowledge ~/notes/shop
 
