@@ -69,18 +69,18 @@ def test_how_long_a_search_took_is_noted(hub, kbhub):
 
     assert [query.seconds for query in show_log(hub).queries] == [None, 0.0123]
     kbhub("search", "sessions", code=0)
-    (asked,) = [
-        one for one in kbhub("dev", "log", "show", "--json", code=0).json["queries"] if one["text"] == "sessions"
-    ]
+    logged = kbhub("dev", "log", "show", "--json", code=0).json["queries"]
+    (asked,) = [one for one in logged if one["text"] == "sessions"]
     assert asked["seconds"] > 0
 
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):
     monkeypatch.setattr(log, "WRITE_SECONDS", 0.0)
     flush()
-    ask(hub, "rollback")
-    for thread in list(log._writer):
-        thread.join(60)
+    with log._writing:
+        ask(hub, "rollback")
+        (thread,) = log._writer
+    thread.join(60)
 
     assert QueryLog(log_path(hub)).count() == 1
 

@@ -103,8 +103,8 @@ def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) ->
 
 def flush() -> None:
     """Write the queued entries; those that cannot be written stay queued."""
-    _writer.clear()  # later entries start a new thread
     with _writing:
+        _writer.clear()  # later entries start a new thread
         batches: dict[Hub, list[Asked | Opening]] = {}
         while _waiting:
             hub, entry = _waiting.popleft()
