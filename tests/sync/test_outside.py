@@ -9,9 +9,7 @@ from kbhub.server.server import KbhubServer
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import freshen
 
-HERE = (
-    "3 documents in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
-)
+HERE = "3 documents in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
 
 
 @pytest.fixture

@@ -26,7 +26,9 @@ _SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
 _DIRECTIVE = re.compile(r"\s*\.\. ([\w+.:-]{1,60}?)::(?:\s+(.*))?$")
 _COMMENT = re.compile(r"\.\.(?:\s|$)(?!\s*(?:_[^\s:]|\[|\||__))")
 _FIELD = re.compile(r":([^:\n]{1,80}):(?:\s+(.*))?$")
-_PREAMBLE = re.compile(r"([A-Z][A-Za-z-]{0,40}):[ \t]+(\S.*)")
+_PREAMBLE = re.compile(r"([A-Z][A-Za-z-]{0,40}):[ \t]+(.*)$")
+"""A field in the form of RFC 2822, as PEPs begin with."""
+
 _CODE = frozenset(
     ("code", "code-block", "sourcecode", "parsed-literal", "literalinclude", "doctest", "testcode", "testoutput",
      "math", "graphviz", "mermaid", "uml", "raw", "productionlist", "prompt", "ipython", "highlight", "digraph")
@@ -44,7 +46,9 @@ _SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
 def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
     """Find the structure of reStructuredText from a line on; `:doc:` and `toctree` name documents without `suffix`."""
     scan = _Scan(lines, suffix)
-    index = scan.preamble(start)
+    if all(map(_PREAMBLE.match, lines[start : start + 2])):
+        scan.form = _PREAMBLE
+    index = start
     while index < len(lines):
         index = scan.visit(index)
     scan.find_links()
@@ -59,6 +63,8 @@ class _Scan:
     suffix: str
     outline: Outline = field(default_factory=Outline)
     after_blank: bool = True
+    form: re.Pattern[str] = _FIELD
+    """Of the fields."""
     in_head: bool = True
     """Whether only headings, fields and comments came so far, so that fields are metadata."""
     styles: dict[tuple[str, bool], int] = field(default_factory=dict)
@@ -66,24 +72,11 @@ class _Scan:
     open_simple: bool = False
     """Whether a simple table without an end was found, so that there is none further on."""
 
-    def preamble(self, index: int) -> int:
-        """Record the fields in the form of RFC 2822 that a PEP begins with, and return the index after them."""
-        fields, end = [], index
-        while end < len(self.lines) and (match := _PREAMBLE.match(self.lines[end])):
-            after = block_end(self.lines, end, 0)
-            fields.append((match[1], " ".join([match[2], *self.lines[end + 1 : after]])))
-            end = after
-        if len(fields) == 1:  # a sentence: "Note: this is a draft."
-            return index
-        for name, value in fields:
-            self.outline.add_value(name, value)
-        return end
-
     def visit(self, index: int) -> int:
         """Record what starts at a line, and return the index of the next line to visit."""
         line = self.lines[index]
         if not line.strip():
-            self.after_blank = True
+            self.after_blank, self.form = True, _FIELD
             return index + 1
         after_blank, self.after_blank = self.after_blank, False
         if end := self._title(index, after_blank):
@@ -91,7 +84,7 @@ class _Scan:
             return end
         if line.lstrip()[:1] in "+=" and (end := self._table(index)):
             return end
-        if line[0] == ":" and self.in_head and (match := _FIELD.match(line)):
+        if self.in_head and (match := self.form.match(line)):
             end = block_end(self.lines, index, 0)
             self.outline.add_value(match[1], " ".join([match[2] or "", *self.lines[index + 1 : end]]))
             return end

@@ -357,7 +357,8 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
                 reasons[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
                 break
     decided = {number for number, status in reasons.items() if status.startswith(_ACCEPTED)}
-    reasons = {number: status for number, status in reasons.items() if number not in decided}
+    for number in decided:
+        del reasons[number]
     rejected, levels, today = set[int](), dict[int, int](), datetime.fromtimestamp(now, UTC).date().isoformat()
     for number, key, value in index.rows(
         "SELECT document_id, key, value FROM property WHERE document_id IN @ids "

@@ -277,11 +277,6 @@ def model_line(text: Text) -> str:
             return text.template.format(*map(model_line, text.parts))
 
 
-def error_answer(message: str) -> str:
-    """Return an error message as an answer."""
-    return one_line(message, ERROR_BYTES)
-
-
 def _plain_ref(ref: str) -> str | None:
     """Return a ref if it can be used in a call as it is, or None if it is too long or has special characters."""
     plain = one_line(ref, LINE_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref

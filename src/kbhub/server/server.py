@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from kbhub import __version__
 from kbhub.documents.shown_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
-from kbhub.render.report import error_answer
+from kbhub.render.report import ERROR_BYTES
 from kbhub.server import definitions
 from kbhub.server.client import TEMPLATE, Announcer, RootsQuestion, ServerExtension, offers, view_for
 from kbhub.server.definitions import Arguments, bad_argument, check_names, check_tool, offered, why_not
@@ -132,7 +132,7 @@ class KbhubServer(MCPServer[None]):
                 raise
         if failure is not None:
             log.info("%r failed: %s", name, failure)
-            text = types.TextContent(type="text", text=error_answer(str(failure)))
+            text = types.TextContent(type="text", text=one_line(str(failure), ERROR_BYTES))
             result = types.CallToolResult(content=[text], is_error=True)
         return await calls.with_warnings(name, result) if isinstance(result, types.CallToolResult) else result
 

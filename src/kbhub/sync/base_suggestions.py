@@ -112,12 +112,10 @@ def _left_out(hub: Hub, root: Path, notes: NotesFolder) -> str:
     ordered = sorted(places, key=lambda name: (not name.endswith("/"), -places[name], name))
     names = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in ordered[:PLACES]]
     named = ", ".join([*names, *(["…"] if len(ordered) > PLACES else [])])
-    count = sum(places.values())
-    least = "" if notes.complete else "at least "
-    verb = "is" if count == 1 and notes.complete else "are"
+    count, least = sum(places.values()), "" if notes.complete else "At least "
+    verb, them = ("is", "it") if count == 1 and notes.complete else ("are", "them")
     sentence = f"{least}{counted(count, 'document')} in this project ({named}) {verb} not part of a base"
-    remedy = f"{_remedy(hub, root, target)} includes {'it' if verb == 'is' else 'them'}."
-    return f"{sentence[0].upper()}{sentence[1:]}; {remedy}"
+    return f"{sentence}; {_remedy(hub, root, target)} includes {them}."
 
 
 def choices(hub: Hub) -> tuple[Suggestion, ...]:

@@ -94,12 +94,8 @@ def _with_marks(text: str, terms: tuple[Term, ...]) -> Markup:
 def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
     plain = _MARKS.sub(lambda match: (match["text"] or "").replace("`", "") or ("" if match["mark"] else " "), text)
-    return _marked(
-        excerpt(
-            " ".join(entities.unescape(plain.strip() or text.lstrip("# ")).split()), terms_of(tuple(terms)), PASSAGE
-        )[0],
-        terms,
-    )
+    line = " ".join(entities.unescape(plain.strip() or text.lstrip("# ")).split())
+    return _marked(excerpt(line, terms_of(tuple(terms)), PASSAGE)[0], terms)
 
 
 def _coded(text: str) -> Markup:
