@@ -3,7 +3,6 @@
 import ctypes
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -11,13 +10,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
 import apsw
-import pytest
 
 import kbhub.sync.sync
+from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.documents.walk import Limits
 from kbhub.errors import KbhubError
@@ -182,17 +182,6 @@ class Children:
             pipe.close()
 
 
-def bound_by_modes() -> tuple[str, ...]:
-    """Give a wrapper under which modes bind root, too; skips the test where there is none."""
-    if os.name != "posix":
-        pytest.skip("modes are for POSIX")
-    if os.geteuid() != 0:
-        return ()
-    if not shutil.which("setpriv"):
-        pytest.skip("modes do not bind root here")
-    return ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-
-
 def rehearse() -> None:
     """Load all that indexing and searching load: a child that gives its rights away could not read it any more."""
     assert packaged_embedder().dimensions
@@ -307,6 +296,21 @@ def as_nobody(name: str, *arguments):
         os.setgid(NOBODY)
         os.setuid(NOBODY)
     return globals()[name](*arguments)
+
+
+NO_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+"""What Linux's `capset` takes from root, whom modes bind then."""
+
+
+def command(env: dict[str, str], folder: str, *arguments: str) -> tuple[int, str, str]:
+    """Run a command as a user whom modes bind; give its exit code and what it prints."""
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).capset(*NO_CAPABILITIES)
+    os.environ.update(env)
+    os.chdir(folder)
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main([*arguments])
+    return code, out.getvalue(), err.getvalue()
 
 
 MOUNTS = {

@@ -140,11 +140,11 @@ def test_only_the_server_imports_the_protocol():
 WEIGHT = {
     "files": 235,
     "lines": 59780,
-    "code lines": 42210,
+    "code lines": 42209,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 44188,
+    "test lines": 44141,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

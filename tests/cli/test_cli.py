@@ -432,12 +432,13 @@ def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeyp
 
 
 def test_colours_are_for_terminals_and_any_text_can_be_printed_anywhere(shop, streams, monkeypatch, environment):
-    """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is.
+    """A terminal has them unless NO_COLOR is set or it is a dumb one, a pipe has not unless FORCE_COLOR is.
 
     A terminal or locale without Unicode gets escapes, not a traceback.
     """
     assert "\x1b[1;33mcrate\x1b[0m" in streams("search", "crate")
     assert "\x1b" not in streams("search", "crate", NO_COLOR="1")
+    assert streams("read", "glossary.md", TERM="dumb") == GLOSSARY
     assert "\x1b" not in shop("search", "crate").out
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[1;33mcrate\x1b[0m" in shop("search", "crate").out

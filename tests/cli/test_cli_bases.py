@@ -9,6 +9,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from kbhub.cli.commands.search import MACHINE_LIMIT
+from kbhub.render.terminal import cell_width
 from setup_machine import Terminal
 
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"
@@ -121,14 +122,15 @@ def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):
 
 
 def test_long_text_goes_through_the_pager_of_a_terminal(kbhub, streams, environment, tmp_path):
-    """Which may be a line of shell, as an editor's terminal sets `head -n 10000 | cat`."""
+    """Which may be a line of shell, as an editor's terminal sets `head -n 10000 | cat`; the lines fit."""
     for number in range(30):
-        environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n")
+        environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n\n{'A rollback. ' * 9}\n")
     paged = tmp_path / "paged"
-    pager = {"PAGER": f"cat > {paged}", "LINES": "24", "NO_COLOR": "1"}
+    pager = {"PAGER": f"cat > {paged}", "LINES": "24", "NO_COLOR": "1", "COLUMNS": "60"}
 
     assert "# Rollback" not in streams("search", "rollback", "-n", "20", **pager)
     assert paged.read_text().count("│ # Roll") == 20
+    assert 50 < max(map(cell_width, paged.read_text().splitlines())) <= 60
     paged.unlink()
     assert "# Rollback" in streams("search", "rollback", "-n", "20", "--no-pager", **pager)
     assert "# Rollback" in streams("search", "rollback", "-n", "2", **pager)

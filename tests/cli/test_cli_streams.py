@@ -24,21 +24,30 @@ def project(environment):
     return environment
 
 
-def in_shell(environment, command: str, **changes: str):
-    """Run a command line of a shell, in which `kbhub` is this one."""
-    env = {**environment.env, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", **changes}
-    script = f'kbhub() {{ "{sys.executable}" -m kbhub "$@"; }}\n{command}'
-    return ran("sh", "-c", script, cwd=environment.project, env=env)
-
-
 @POSIX
-def test_closed_streams_read_and_write_nothing(project, kbhub, monkeypatch):
-    done = in_shell(project, "kbhub read nowhere.md <&- >&- 2>&-")  # which makes the index first
-    assert (done.code, done.err) == (1, "")
+def test_closed_streams_read_and_write_nothing_and_a_working_directory_that_is_gone_is_said(
+    project, kbhub, monkeypatch
+):
+    gone = project.home / "gone"
+    script = (
+        f'kbhub() {{ "{sys.executable}" -m kbhub "$@"; }}\n'
+        "kbhub read nowhere.md <&- >&- 2>&-\n"  # which makes the index first
+        f"code=$?; mkdir {gone}; cd {gone}; rmdir {gone}; kbhub serve < /dev/null && exit $code"
+    )
+    env = {**project.env, "PYTHONPATH": str(ROOT / "src")}
+    assert ran("sh", "-c", script, cwd=project.project, env=env) == (1, "", "")
     assert (project.project / "knowledge" / "crate.md").read_text("utf-8") == "# Crates\n\nA crate is a parcel.\n"
     monkeypatch.setattr(sys, "stdin", None)
     assert "Traceback" not in kbhub("search", "-", code=2).err
     sys.stdin.close()
+
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert kbhub("search", "crate") == (2, "", f"kbhub: {WORKING_DIRECTORY_GONE}\n")
+    kbhub("--help", code=0)
+    assert f"{project.project}/knowledge" in kbhub("status", "--root", str(project.project), code=0).out
+    assert Hub.open().options.cwd == Path(os.sep)
 
 
 @FULL
@@ -51,20 +60,6 @@ def test_results_that_cannot_be_written_are_said(project, kbhub, monkeypatch, co
         done = kbhub(*command.split(), code=1)
         monkeypatch.undo()
     assert done.err == "kbhub: Cannot write the results: No space left on device.\n"
-
-
-@POSIX
-def test_a_working_directory_that_is_gone_is_said(project, kbhub, monkeypatch):
-    gone = project.home / "gone"
-    assert in_shell(project, f"mkdir {gone} && cd {gone} && rmdir {gone} && kbhub serve < /dev/null").err == ""
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-
-    assert kbhub("search", "crate") == (2, "", f"kbhub: {WORKING_DIRECTORY_GONE}\n")
-    kbhub("--help", code=0)
-    assert f"{project.project}/knowledge" in kbhub("status", "--root", str(project.project), code=0).out
-    assert Hub.open().options.cwd == Path(os.sep)
 
 
 def test_an_endless_argument_makes_no_endless_message(project, kbhub, capsys):

@@ -100,17 +100,6 @@ def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(te
     assert kbhub("read", "runbooks/incident.md").out == file
 
 
-@pytest.mark.slow
-def test_colours_are_left_out_where_they_are_not_wanted(team):
-    assert "\x1b[1" in shown(team, ["search", "deploy"], 80)
-    plain = shown(team, ["search", "deploy"], 80, NO_COLOR="1")
-    dumb = shown(team, ["read", "runbooks/incident.md"], 80, TERM="dumb")
-    assert "\x1b" not in plain
-    assert "│ ## Before you deploy" in plain
-    assert "\x1b" not in dumb
-    assert "| SEV1 | cannot pay" in dumb
-
-
 def test_nothing_that_is_kept_here_acts_on_a_terminal(environment, kbhub, streams):
     """Escape sequences, names of characters and links, in documents, which a clone brings, memories and queries."""
     hostile = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
@@ -137,11 +126,3 @@ def test_nothing_that_is_kept_here_acts_on_a_terminal(environment, kbhub, stream
                     "audit", "doc rename a b", "doc delete", "doc restore --list"):  # fmt: skip
         done = kbhub(*command.split(), *([name] if command == "doc delete" else []))
         assert not acts.search(done.out + done.err), command
-
-
-@pytest.mark.slow
-def test_a_pager_gets_lines_that_fit(team):
-    seen = shown(team, ["search", "release", "--all"], 60, PAGER="sed s/^/./", LINES="10", COLUMNS="60")
-    pages = [line for line in STYLES.sub("", seen).split("\n") if line.startswith(".")]
-    assert len(pages) > 10
-    assert max(map(cell_width, pages)) <= 61

@@ -432,7 +432,8 @@ def ollama_of(environment, config, **changes):
     return [one for one in found if one.check == "ollama"]
 
 
-def test_models_of_ollama_are_looked_for_where_the_settings_want_them(environment):
+def test_models_of_ollama_are_looked_for_where_the_settings_want_them(environment, monkeypatch):
+    monkeypatch.setattr("kbhub.extensions.models.llm.CHECK_SECONDS", 60.0)
     environment.write("knowledge/a.md", "# A\n")
     wanted = {"expansion": {"enabled": True}, "rerank": {"enabled": True}, "answers": {"model": "mistral"}}
     with running_ollama() as server:

@@ -399,7 +399,7 @@ def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, path
     done = kbhub("init", code=0)
 
     assert sorted(environment.project.rglob("*")) == before
-    assert "so nothing was created" in done.err
+    assert "so no knowledge was created" in done.err
     assert ("docs/ is searched already" in done.err or "docs/ and README are" in done.err) == bool(found)
     assert kbhub("init", "--name", "Shop").code == 2
     assert kbhub("init", "--json", code=0).json["made"] == []

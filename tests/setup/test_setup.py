@@ -372,3 +372,11 @@ def test_clients_with_files_are_registered_beside_it_and_it_is_not_looked_for(ac
     assert (code, [step["subject"] for step in report["steps"]]) == (0, ["cursor"])
     assert [json.loads(paste["entry"]) for paste in report["pastes"]] == [entry(account)]
     assert b"kbhub" in file.read_bytes()
+
+
+def test_removing_leaves_empty_files_of_others_as_they_are(account):
+    """A file without an entry of kbhub's is not kbhub's to delete."""
+    files = [account.file(".cursor/mcp.json", "{}\n"), account.project / "AGENTS.md"]
+    files[1].write_text("")
+    assert "removed" not in account.run("--yes", "--remove")[2]
+    assert [file.read_text() for file in files] == ["{}\n", ""]

@@ -24,6 +24,7 @@ from browsers import served
 from daemons import until
 from kbhub.documents.source import parse_text
 from kbhub.render.html import STATIC, TAGS, Addresses, document_html, part_with
+from kbhub.types import Document, Heading
 from kbhub.ui.app import ROUTES
 from kbhub.ui.documents import EDITORS
 from kbhub.workspace.settings import Editor
@@ -369,6 +370,10 @@ def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_la
         '<h1 id="doc-line-1"><span class="found">Guide</span></h1><pre class="plain prose">Use it::</pre>'
         '<pre class="plain">    &lt;run&gt;</pre><h2 id="doc-line-9">More</h2><pre class="plain prose">End.</pre>'
     )
+    # Pages have headings that are no lines of theirs.
+    pages = Document("a.pdf", "A", ("one", "two", "---"), headings=(Heading(1, "Part", 1), Heading(2, "Page 1", 1)))
+    shown = str(document_html(pages, part_with(pages, 1), NOWHERE, []))
+    assert shown == '<pre class="plain prose"><span id="doc-line-1">one</span>\ntwo\n---</pre>'
     assert html("one\n", "a.txt") == '<pre class="plain"><span class="found">one</span></pre>'
 
 

@@ -388,5 +388,5 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
             base = opened[0][0]
         marks = "".join(mark for _, _, mark in opened)
         shown = f"{' ' * base}{marks}{line[min(base + indented, column) :]}" if opened else line
-        yield shown if opening or not opened else shown.rstrip()
+        yield shown if (opening and quotes) or not opened else shown.rstrip()
     yield from blank

@@ -45,9 +45,7 @@ _SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
 
 def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
     """Find the structure of reStructuredText from a line on; `:doc:` and `toctree` name documents without `suffix`."""
-    scan = _Scan(lines, suffix)
-    if all(map(_PREAMBLE.match, lines[start : start + 2])):
-        scan.form = _PREAMBLE
+    scan = _Scan(lines, suffix, form=_PREAMBLE if all(map(_PREAMBLE.match, lines[start : start + 2])) else _FIELD)
     index = start
     while index < len(lines):
         index = scan.visit(index)
@@ -61,10 +59,10 @@ class _Scan:
 
     lines: Sequence[str]
     suffix: str
+    form: re.Pattern[str]
+    """Of the fields."""
     outline: Outline = field(default_factory=Outline)
     after_blank: bool = True
-    form: re.Pattern[str] = _FIELD
-    """Of the fields."""
     in_head: bool = True
     """Whether only headings, fields and comments came so far, so that fields are metadata."""
     styles: dict[tuple[str, bool], int] = field(default_factory=dict)

@@ -138,10 +138,11 @@ def successors(index: Index) -> Mapping[str, Sequence[tuple[int, bool]]]:
     return index.remembered("successors", read)
 
 
-def first_chunks(index: Index, documents: Sequence[int]) -> list[int]:
-    """Return the first chunk of each document that has one."""
-    rows = index.rows("SELECT min(id) FROM chunk WHERE document_id IN @ids GROUP BY document_id", numbers(documents))
-    return [chunk for (chunk,) in rows]
+def first_chunks(index: Index, documents: Sequence[int], most: int = 1) -> list[int]:
+    """Return the first chunks of each document, at most so many."""
+    ranked = "SELECT id, row_number() OVER (PARTITION BY document_id ORDER BY id) AS place FROM chunk"
+    statement = f"SELECT id FROM ({ranked} WHERE document_id IN @ids) AS ranked WHERE place <= ?"
+    return [chunk for (chunk,) in index.rows(statement, numbers(documents), most)]
 
 
 def tag_counts_without(index: Index, *, without: str) -> Counter[str]:

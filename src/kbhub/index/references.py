@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import product
 from math import prod
@@ -39,10 +39,13 @@ _RANGE = re.compile(
 
 _BASE_ID = re.compile(r"[^\s/@]+")
 
-_NUMBERED_NAME = re.compile(r"(?<![\w-])([a-z]{2,20})[-_ ]?0{0,9}(\d{1,9})(?![\w-]|\.\d)", re.ASCII)
+NUMBERED_NAME = re.compile(r"(?<![\w-])([a-z]{2,20})[-_ ]?#?0{0,9}(\d{1,9})(?![\w-]|\.\d)", re.ASCII)
 
 _NUMBERED_FILE = re.compile(r"(?:([a-z]{2,20})[-_ ]?)?0{0,9}(?!(?:19|20)\d\d[-_.]\d\d(?!\d))(\d{1,9})(?!\d)")
 """Not a date, which may be that of many documents."""
+
+_SERIAL = re.compile(r"(?<!\d)(?!(?:19|20)\d\d(?!\d))\d{3}")
+"""A number as records have it, rather than chapters, versions or years."""
 
 _RECORDS = re.compile(r"(?:architectur\w*[-_ ])?decision(?:[-_ ]record)?$")
 """What architecture decision records and their folders are called, without the plural."""
@@ -64,16 +67,19 @@ def docid_in(place: str, path: str) -> str:
 
 def numbers_in(text: str) -> dict[str, tuple[str, str]]:
     """Return the names of numbered documents in a text, folded, with what they mean: `adr-0027` is `adr`, `27`."""
-    return {found[0]: (_singular(found[1]), found[2]) for found in _NUMBERED_NAME.finditer(text.casefold())}
+    return {found[0]: (_singular(found[1]), found[2]) for found in NUMBERED_NAME.finditer(text.casefold())}
 
 
-def numbers_of(base: Base, path: str) -> list[tuple[str, str]]:
-    """Return what a document is called if its file has a number: `adr`, `27` for `adr/0027-i18n.md`, and for
-    `0027-i18n.md` in a base called `decisions/`.
+def called(names: Mapping[str, tuple[str, str]], base: Base, path: str, *, alone: bool = True) -> list[str]:
+    """Return which of some names a document has by its number: `adr-27` for `adr/0027-i18n.md`, and for `0027-i18n.md`
+    in a base called `decisions/`. Among other words, not `python 3` for `python/03-classes.md`.
     """
     *folders, file = f"{base.path.name}/{path}".casefold().split("/")
-    found = _NUMBERED_FILE.match(file)
-    return [(_singular(name), found[2]) for name in (found[1], *folders) if name] if found else []
+    if (found := _NUMBERED_FILE.match(file)) is None:
+        return []
+    own = [(_singular(name), found[2]) for name in (found[1], *folders) if name]
+    sure = alone or _SERIAL.search(found[0])
+    return [name for name, meant in names.items() if meant in own and (sure or "-" in name)]
 
 
 def _singular(name: str) -> str:
@@ -357,8 +363,7 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
                 reasons[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
                 break
     decided = {number for number, status in reasons.items() if status.startswith(_ACCEPTED)}
-    for number in decided:
-        del reasons[number]
+    reasons = {number: status for number, status in reasons.items() if number not in decided}
     rejected, levels, today = set[int](), dict[int, int](), datetime.fromtimestamp(now, UTC).date().isoformat()
     for number, key, value in index.rows(
         "SELECT document_id, key, value FROM property WHERE document_id IN @ids "

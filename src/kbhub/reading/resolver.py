@@ -282,7 +282,7 @@ class Resolver:
         asked = references.numbers_in(name)
         if asked.keys() != {name.casefold()}:
             return []
-        numbered = [path for path in self._paths(base) if asked[name.casefold()] in references.numbers_of(base, path)]
+        numbered = [path for path in self._paths(base) if references.called(asked, base, path)]
         return [place for path in numbered for place in self._in_base(base, path)]
 
     def _typed(self, target: str) -> list[tuple[Base, str]]:

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import pairwise
-from operator import attrgetter, itemgetter, methodcaller
+from operator import itemgetter, methodcaller
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
-from kbhub.index.query.parser import RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
-from kbhub.index.references import numbers_in, numbers_of
+from kbhub.index.query.parser import MARKS, RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
+from kbhub.index.references import NUMBERED_NAME, called, numbers_in
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.plan import EXAMINED, Candidate, Evidence, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm
 
@@ -38,7 +38,11 @@ the results on the six test sets and the handbook unchanged."""
 _ASKING = re.compile(r"(?i)define|describe|explain|means?|says?|show|stands?|tell")
 """Words that only ask: a document about the others need not have them."""
 
-NAMES = 4096
+_ONLY_ASKS = re.compile(
+    rf"{_ASKING.pattern}|{'|'.join(STOP_WORDS)}|bedeutet|besagt|das|der|die|erkläre|im|ist|mir|sagt|steht|zeige?|c|ce|de|"
+    "dit|est|explique|l|la|le|qu|que|quoi|signifie|cosa|che|dice|dime|el|es|il|lo|qué|significa|diz|o|betekent|wat|zegt"
+)
+"""Words beside a number that ask for no more than its document, also in German and Romance languages."""
 
 _PART = re.compile(r"[^\W\d_]+|\d+")
 
@@ -51,9 +55,7 @@ COMMONEST = 0.3
 OTHER, SAME = 0.3, 0.8
 """Cosines up to which two words mean something else, and from which they mean the same."""
 
-WORDS = 4096
-
-_bare = methodcaller("strip", ".,;:!?()'\"")
+_bare = methodcaller("strip", MARKS)
 """Strips a word of punctuation."""
 
 
@@ -73,8 +75,8 @@ WINDOW = 200
 SAME_SHARE, SAME_WORDS = 0.95, 8
 """Texts are duplicates if they share this much of all their distinct words; texts with fewer words never are."""
 
-SHORT_TEXTS = 4_096
-"""Titles and headings whose stems are cached."""
+CACHED = 4_096
+"""Paths, words, titles and headings of which the last are cached."""
 
 _WORD = re.compile("[a-z0-9]")
 """A character between two words that makes them not adjacent."""
@@ -114,39 +116,28 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         return
     named, paths = set(), bases.paths(hits)
     numbers, alone = numbers_asked(plan.question)
-    for hit in sorted(hits, key=attrgetter("key")) if alone else hits:
+    for hit in sorted(hits, key=lambda hit: hit.key not in plan.beginnings):
         path = paths[hit.document_key]
         file = _name(path.rpartition("/")[2].rpartition(".")[0])
         # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
         within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
         whole = asked in (file, file[1:] if file and file[0].isdigit() else file)
-        own = numbers_of(bases.open[hit.key[0]].base, path) if numbers else ()
-        called = [name for name, meant in numbers.items() if meant in own]
-        if hit.document_key not in named and (
-            whole or called or any(asked[at : at + len(file)] == file for at in within)
-        ):
+        names = called(numbers, bases.open[hit.key[0]].base, path, alone=alone) if numbers else []
+        is_named = whole or names or any(asked[at : at + len(file)] == file for at in within)
+        if is_named and hit.document_key not in named:
             named.add(hit.document_key)
             hit.add(SignalPart(NAME, 1.0, NAME_AMOUNT))
-            hit.sought = (whole and len(asked) > 1) or (alone and bool(called))
-            plan.named |= {*called, *(filter(_ASKING.fullmatch, asked) if hit.sought else ())}
-            plan.named |= {plan.question.casefold()} if whole else set()
+            hit.sought = (whole and len(asked) > 1) or (alone and bool(names))
+            plan.named |= {plan.question.casefold()} if whole else {*names, *filter(_ONLY_ASKS.fullmatch, asked)}
 
 
 def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
-    """Return what a question calls documents by their numbers, see `numbers_in`, and whether it has nothing else.
-
-    With other words, `ADR-12` is one, and `python 3` is not.
-    """
-    numbers, others = numbers_in(question), question.casefold()
-    if not numbers:
-        return {}, False
-    for number in sorted(numbers, key=len, reverse=True):  # `adr 12` before `adr 1`
-        others = others.replace(number, " ")
-    alone = all(word in STOP_WORDS or _ASKING.fullmatch(word) for word in _name(others))
-    return {name: meant for name, meant in numbers.items() if alone or "-" in name}, alone
+    """Return what a question calls documents by their numbers, see `numbers_in`, and whether it has nothing else."""
+    numbers, others = numbers_in(question), NUMBERED_NAME.sub(" ", question.casefold())
+    return numbers, bool(numbers) and all(map(_ONLY_ASKS.fullmatch, _name(others)))
 
 
-@lru_cache(maxsize=NAMES)
+@lru_cache(maxsize=CACHED)
 def _name(text: str) -> tuple[str, ...]:
     return tuple(map(str.lower, _words(normalise(text))))
 
@@ -158,7 +149,7 @@ def _words(text: str) -> list[str]:
 NAMED = RankingSignal((NAME,), _add_named)
 
 
-@lru_cache(maxsize=WORDS)
+@lru_cache(maxsize=CACHED)
 def rarity(word: str) -> float:
     """Return the rarity of a word, or of the rarest part of a phrase, from `COMMONEST` to some 1.7."""
     model = _model()
@@ -318,19 +309,19 @@ def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> 
     return best
 
 
-@lru_cache(maxsize=SHORT_TEXTS)
+@lru_cache(maxsize=CACHED)
 def short_stems(text: str) -> tuple[str, ...]:
     """Return the stems of a title or a heading, cached."""
     return stems(paired(text))
 
 
-@lru_cache(maxsize=SHORT_TEXTS)
+@lru_cache(maxsize=CACHED)
 def _part_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """Return the stems of neighbouring parts of mixed-case words in a title or a heading."""
     return tuple(pair for _, word in cased_words(normalise(text)) for pair in pairwise(part_stems(word)))
 
 
-@lru_cache(maxsize=SHORT_TEXTS)
+@lru_cache(maxsize=CACHED)
 def verbatim(name: str) -> re.Pattern[str] | None:
     """Return a pattern for a name verbatim and not within a longer one, or None if only punctuation is left."""
     bare = name.strip(".,;:!?\"'`").removesuffix("()")

@@ -21,9 +21,9 @@ from kbhub.index.catalogue import first_chunks, paths_with
 from kbhub.index.engine import ChunkRow, Key, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
 from kbhub.index.query.excerpts import ASKS_DECISION, DECISION, density, excerpt, spans
-from kbhub.index.query.parser import Term, parse_query
-from kbhub.index.query.spelling import PUNCTUATION, Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, numbers_of, ref_of, short_docids
+from kbhub.index.query.parser import MARKS, Term, parse_query
+from kbhub.index.query.spelling import Respelling, corrected, corrections
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, called, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
 from kbhub.sync.freshness import Freshness
@@ -218,26 +218,29 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
     if not ranking.missing or not (fixes := corrections(bases.indexes, ranking.missing)):
         return ranking, ()
     right = {fix.typed: fix.term for fix in fixes}
-    used = [right.get(one.text.strip(PUNCTUATION), one) if one in ranking.missing else one for one in plan.terms]
+    used = [right.get(one.text.strip(MARKS), one) if one in ranking.missing else one for one in plan.terms]
     return ranked(used), fixes
 
 
 def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
-    """Return what a query calls by a number and was not found: documents, or first chunks if it has nothing else."""
-    numbers, alone = evidence.numbers_asked(plan.question)
+    """Return what a query calls by a number and was not found: documents, or first texts if it has nothing else."""
+    found, (numbers, alone) = list[Candidate](), evidence.numbers_asked(plan.question)
     if not numbers or not plan.asks_for(evidence.NAME):
-        return []
-    meant, found = {*numbers.values()}, list[Candidate]()
+        return found
     for number, base in enumerate(bases.open):
-        numbered = paths_with(base.index, {number for _, number in meant})
-        paths = [path for path in numbered if not meant.isdisjoint(numbers_of(base.base, path))][:MOST_NUMBERED]
-        first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)])
+        numbered = paths_with(base.index, {number for _, number in numbers.values()})
+        paths = [path for path in numbered if called(numbers, base.base, path, alone=alone)][:MOST_NUMBERED]
+        first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)], 2)
+        # One may have but front matter and a comment.
+        rows = base.index.chunks(first).values()
+        best = sorted(rows, key=lambda row: (bool(readable(row.text[row.prose :]).strip()), -row.id))
         chosen = plan.selections[number]
         found += [
-            Candidate((number, chunk), (number, row.document_id))
-            for chunk, row in base.index.chunks(first).items()
+            Candidate((number, chunk), (number, document))
+            for document, chunk in {row.document_id: row.id for row in best}.items()
             if chosen is None or chunk in chosen.chunks
         ]
+    plan.beginnings = {hit.key for hit in found} if alone else ()
     key = attrgetter("key" if alone else "document_key")
     known = set(map(key, hits))
     return [hit for hit in found if key(hit) not in known]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,6 +90,8 @@ class Plan:
     """Whether chunks are ranked by words and by meaning."""
     named: frozenset[str] = frozenset()
     """What in the query names a document that was found, folded."""
+    beginnings: Collection[Key] = ()
+    """Chunks that begin documents, if the query calls these by number and says no more."""
     examined: Sequence[Candidate] = ()
     """Candidates whose texts were examined, in the order before that."""
 

@@ -12,8 +12,7 @@ import numpy as np
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
 from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Places, Ranking, best_first, keys_of, scores, spread, union
-from kbhub.index.query.parser import RUN, Term
-from kbhub.index.query.spelling import PUNCTUATION
+from kbhub.index.query.parser import MARKS, RUN, Term
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
 from kbhub.search.evidence import is_name, rarity
@@ -225,7 +224,7 @@ def looked_up(
         for term in distinct(order)
     ]
     nowhere = (*[term.text for term in weighted if not term.found], *absent)
-    unmatched = tuple([text.strip(PUNCTUATION) or text for text in nowhere])
+    unmatched = tuple([text.strip(MARKS) or text for text in nowhere])
     occurring = [(postings, times[match] * weights[match]) for match, postings in counted.items()]
     return occurring, tuple(weighted), tuple(missing), unmatched
 

@@ -177,10 +177,8 @@ class Calls:
         """Index changed files, as far as that is quick, wait for first indexes, and return the reported progress."""
         if max_age is None and self.hub.recent():
             # Return at once where events and indexes tell that there is nothing to compare.
-            for base in self.hub.select(names):
-                if not (base.engine or (self._follows(base.id) and is_in_step(self.hub, base))):
-                    break
-            else:
+            bases = self.hub.select(names)
+            if all(base.engine or (self._follows(base.id) and is_in_step(self.hub, base)) for base in bases):
                 return 0
         with anyio.move_on_after(FRESHEN_SECONDS):
             await self.run(self._compare, names, max_age)

@@ -40,7 +40,7 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None, found: tupl
     if found and name:
         raise UsageError(f'Choose the folder that is to be called "{name}": add --knowledge DIR. {" ".join(found)}')
     if found:
-        why = "This project has documentation already, so nothing was created."
+        why = "This project has documentation already, so no knowledge was created."
         return Initialised(knowledge=_docs(discovery), notes=(why, *found))
     return _create_folder(directory, discovery, name)
 

@@ -249,7 +249,7 @@ def planned(
         if within is not None and not Path(os.path.realpath(file)).is_relative_to(within):
             raise ConfigError(file, f"points outside {within}; it was left unchanged")
         after = change(before)
-        if step.action in ("remove", "delete") and after is not None and not after.strip(_NOTHING):
+        if step.action in ("remove", "delete") and after not in (None, before) and not after.strip(_NOTHING):
             was = original(file, machine)
             return after if was and was.strip(_NOTHING) else was
         return after

@@ -5,7 +5,6 @@
 
 import lzma
 import re
-import sys
 import tarfile
 import unicodedata
 from collections import Counter
@@ -23,9 +22,8 @@ from kbhub.extensions.formats.html import read_html
 from kbhub.extensions.formats.notebook import read_notebook
 from kbhub.extensions.formats.office import read_docx, read_pptx, read_xlsx
 from kbhub.extensions.formats.packages import read_epub, read_odt
-from kbhub.reading.read import ReadOptions
-from kbhub.types import Document, Query
-from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of
+from kbhub.types import Document
+from kbhub.workspace.formats import KINDS_OF_PARTS
 
 ARCHIVE = Path(__file__).parent / "corpus.tar.xz"
 
@@ -170,31 +168,3 @@ def test_words_headings_and_tables_come_back(ending, step):
             short.append(f"{name}: chunks with other words")
 
     assert short == []
-
-
-@pytest.mark.slow
-def test_every_file_is_found_and_read_as_it_was_written(environment):
-    """All in one base: indexed, found by its words and its kind, and read from the index."""
-    named = dict(cases())
-    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.txt", "*.html"]}')
-    for name in named:
-        environment.write(f"knowledge/{name}", files()[name])
-    hub = environment.hub()
-    (report,) = hub.sync()
-    assert (report.added, report.failed) == (len(named), ())
-    assert [problem.subject for problem in hub.status().bases[0].problems] == []
-
-    bad = []
-    for name in named:
-        base = hub.select()[0]
-        source = source_of(name)
-        reading = hub.read([name], ReadOptions(answer_bytes=sys.maxsize)).readings[0]
-        if share(Counter(words(reading.text)), source_words(source)) < LEAST_WORDS:
-            bad.append(f"{name}: words are lost on the way through the index")
-        heading = max((heading.text for heading in source.headings), key=len)
-        query = Query(text=f"{heading} kind:{kind_of(base, name)} path:{name.partition('/')[0]}/", limit=50)
-        hits = hub.search(query).hits
-        if not any(name in (hit.path, *hit.duplicates) for hit in hits):
-            bad.append(f"{name}: not found by {query.text!r}")
-
-    assert bad == []

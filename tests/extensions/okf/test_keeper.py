@@ -218,9 +218,7 @@ def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
     assert "which vanished since the page was last edited." in found["c"].message
     assert "is now 'lib/d.py::Cart_d::add', and changed." in found["e"].message
     before = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
-    assert [change.after for change in fix(hub, report, dry_run=True).changes] == [*filter(None, fixes.values())]
-    assert {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes} == before
-    assert len(fix(hub, report).changes) == 3
+    assert [change.after for change in fix(hub, report).changes] == [*filter(None, fixes.values())]
     after = {name: (repository.root / f"knowledge/{name}.md").read_text("utf-8") for name in fixes}
     assert after == {name: text.replace("src/", "src/new_") if fixes[name] else text for name, text in before.items()}
 

@@ -404,17 +404,6 @@ def test_the_how_to_works_as_written(twin, kbhub):
     assert "everybody: reader of handbook\n" in outputs
 
 
-def test_a_role_that_is_missing_is_told_with_the_statement_that_creates_it(twin, kbhub):
-    fill(twin, 1)
-    twin.publish()
-
-    result = kbhub("team", "grant", twin.database.url(), "No Body", "reader", "--base", "notes", code=1)
-
-    assert 'there is no role "No Body"' in result.err
-    assert 'with `CREATE ROLE "No Body";`' in result.err
-    assert '`CREATE ROLE "No Body" LOGIN;`' in result.err
-
-
 def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):
     folder = tmp_path / "team-hub"
     shutil.copytree(EXAMPLE, folder)

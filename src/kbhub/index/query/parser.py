@@ -349,7 +349,8 @@ _PIECE = re.compile(
 )
 _EXCLUSION = re.compile(r"-([^\W\d_].*)", re.DOTALL)
 _OUTER_MARKS = re.compile(r"^[\W_]+|[\W_]+$")
-_PUNCTUATION = ".,;:!?()'\""
+MARKS = ".,;:!?()[]'\"¿¡«»“”„‘’…"
+"""Marks around a word in a sentence."""
 
 
 @struct
@@ -440,7 +441,7 @@ class _Found:
         """Add the terms of a word."""
         self.text.append(text)
         for term in _terms(text, phrase=False):
-            self.add([term], stop=term.text.strip(_PUNCTUATION).lower() in STOP_WORDS)
+            self.add([term], stop=term.text.strip(MARKS).lower() in STOP_WORDS)
 
     def add(self, terms: Iterable[Term], *, stop: bool = False) -> None:
         """Add terms; an existing one may become quoted."""

@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.engine import Index
-from kbhub.index.query.parser import UNSPACED, Term, fold, normalise, paired, parse_query, searchable, stems
+from kbhub.index.query.parser import MARKS, UNSPACED, Term, fold, normalise, paired, parse_query, searchable, stems
 from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.values import struct
 
@@ -59,9 +59,6 @@ REPEATED = 2
 MOST = 8
 """Most words corrected per query; a page in another language is not corrected."""
 
-PUNCTUATION = ".,;:!?()[]'\""
-"""Marks around a word in a sentence."""
-
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -90,7 +87,7 @@ def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Resp
         if term not in nearest and not term.quoted and (name := _same_name(indexes, term.text, terms)):
             nearest[term] = name
     found = [(term, near, parse_query(f'"{near}"').terms) for term in missing if (near := nearest.get(term))]
-    return tuple(Respelling(term.text.strip(PUNCTUATION), near, one) for term, near, terms in found for one in terms)
+    return tuple(Respelling(term.text.strip(MARKS), near, one) for term, near, terms in found for one in terms)
 
 
 @lru_cache(maxsize=1)
@@ -114,7 +111,7 @@ def correctable(term: Term) -> str:
     if term.quoted or term.apart or len(term.tokens) != 1 or len(words) != 1 or UNSPACED.search(term.text):
         return ""
     word = words[0]
-    bare = term.text.strip(PUNCTUATION)
+    bare = term.text.strip(MARKS)
     if bare != word or not SHORTEST <= len(word) <= LONGEST or not (word.islower() or word.istitle()):
         return ""
     return _bare(fold(word))
@@ -204,7 +201,7 @@ def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str
 
     A word that the packaged model knows must be spelled alike and mean the same.
     """
-    bare = _bare(fold(typed.strip(PUNCTUATION)))
+    bare = _bare(fold(typed.strip(MARKS)))
     own, name, wanted = bare.isascii(), latin(bare), sound(bare)
     if len(bare) < SHORTEST or not (bare.isalpha() if own else _LETTERS.keys() >= set(bare)):
         return None

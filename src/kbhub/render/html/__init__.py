@@ -35,7 +35,7 @@ from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
-from kbhub.workspace.formats import has_markdown
+from kbhub.workspace.formats import format_of, has_markdown
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
@@ -273,19 +273,24 @@ def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]
     kinds: dict[int, Heading | str] = {}
     for first, last in (*document.fences, *document.tables):
         kinds |= dict.fromkeys(range(first, last + 1), "plain")
-    for heading in document.headings:
+    form = format_of(document.path)
+    # Those of pages, slides and turns are no lines of the text.
+    for heading in document.headings if form and not form.kind else ():
         kinds |= dict.fromkeys(range(heading.line, heading_end(document.lines, heading.line - 1) + 1), heading)
     blocks, mark = [], Markup('<span class="found">{}</span>')
+    starts = {heading.line for heading in document.headings}
     for kind, numbers in groupby(range(part.start, part.end + 1), lambda number: kinds.get(number, "plain prose")):
         shown = []
         for number in numbers:
             line = kind.text if isinstance(kind, Heading) else document.lines[number - 1][:PART_CHARACTERS]
             text = escape(neutralised(line))
+            if number in starts and not isinstance(kind, Heading):
+                text = Markup('<span id="doc-line-{}">{}</span>').format(number, text)
             shown.append(mark.format(text) if any(begin <= number <= end for begin, end in found) else text)
         if isinstance(kind, Heading):
             blocks.append(Markup('<h{0} id="doc-line-{1}">{2}</h{0}>').format(kind.level, kind.line, shown[0]))
         elif any(shown):
-            text, name = Markup("\n").join(shown).strip("\n"), kind if document.headings else "plain"
+            text, name = Markup("\n").join(shown).strip("\n"), kind if starts else "plain"
             blocks.append(Markup('<pre class="{}">{}</pre>').format(name, text))
     return Markup().join(blocks)
 
