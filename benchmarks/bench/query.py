@@ -16,6 +16,7 @@ from bench.figures import side_by_side
 from kbhub.index.engine import FTS_WEIGHTS
 from kbhub.index.query.parser import parse_query
 from kbhub.index.sqlite.schema import CACHE_KIB
+from kbhub.search.retrieval import semantic_ranking
 from kbhub.types import Query
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ def measure_recall(stand: Stand, sizes: list[int], queries: list[str]) -> list[d
         shares = []
         with index.snapshot():
             for vector, least in zip(vectors, leasts, strict=True):
-                found = [chunk for chunk, _ in sorted(index.semantic(vector, 100), key=lambda one: -one[1])[:RECALLED]]
-                near = _similarities(stored[np.searchsorted(ids, found)], vector[None])
-                shares.append(float((near >= least - 1e-6).sum()) / RECALLED)
+                near = semantic_ranking([index], vector)
+                found = near.compared[np.argsort(-near.similarities)[:RECALLED]]
+                values = _similarities(stored[np.searchsorted(ids, found)], vector[None])
+                shares.append(float((values >= least - 1e-6).sum()) / RECALLED)
         rows.append({"size": size, "vectors": len(ids), "queries": len(shares), "recall": sum(shares) / len(shares)})
         report_step(f"recall at {size:,}: {rows[-1]['recall']:.3f}")
     return rows
