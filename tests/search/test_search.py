@@ -321,7 +321,7 @@ def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_i
     assert [search(environment, text).verdict == "strong" for text in asked] == [True, False, False]
 
 
-@pytest.mark.parametrize("query", ["adr 1 and adr 12", "adr12 adr1", "ADR-1とADR-12", "number of ADR 1, ADR #12"])
+@pytest.mark.parametrize("query", ["adr 1 and adr 12", "adr12 adr1", "ADR-1とADR-12", "number of ADR-1, ADR #12"])
 def test_decisions_are_found_by_their_numbers_if_one_begins_like_another(environment, query):
     environment.write("knowledge/adr/0001-names.md", "# File names\n\nDashes.\n")
     environment.write("knowledge/adr/0012-folders.md", "# Folders\n\nPlurals.\n")

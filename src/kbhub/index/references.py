@@ -78,8 +78,8 @@ def called(names: Mapping[str, tuple[str, str]], base: Base, path: str, *, alone
     if (found := _NUMBERED_FILE.match(file)) is None:
         return []
     own = [(_singular(name), found[2]) for name in (found[1], *folders) if name]
-    sure = alone or _SERIAL.search(found[0])
-    return [name for name, meant in names.items() if meant in own and (sure or "-" in name)]
+    sure = alone or (len(names) == 1 and _SERIAL.search(found[0]))  # several are mostly volumes of a journal
+    return [name for name, meant in names.items() if meant in own and (sure or "-" in name or "#" in name)]
 
 
 def _singular(name: str) -> str:
