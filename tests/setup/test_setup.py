@@ -375,7 +375,6 @@ def test_clients_with_files_are_registered_beside_it_and_it_is_not_looked_for(ac
 
 
 def test_removing_leaves_empty_files_of_others_as_they_are(account):
-    """A file without an entry of kbhub's is not kbhub's to delete."""
     files = [account.file(".cursor/mcp.json", "{}\n"), account.project / "AGENTS.md"]
     files[1].write_text("")
     assert "removed" not in account.run("--yes", "--remove")[2]

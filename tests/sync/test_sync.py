@@ -94,13 +94,15 @@ def test_only_what_is_new_or_changed_is_read(folder):
     assert (report.chunks, report.vectors_made, report.vectors_reused) == (5, 5, 0)
 
     before = folder.content()
-    os.utime(folder.base.path / "1.md", (1_600_000_000, 1_600_000_000))
+    os.utime(folder.base.path / "1.md", (0, 0))
     report = folder.sync()
     assert (counts(report), report.vectors_made) == ((0, 0, 0, 5), 0)
     assert before == folder.content()
-    assert len(compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)) == 0
+    index = SqliteIndex(folder.index_path, "project")
+    assert len(compare(folder.base, index, LIMITS)) == 0
 
     folder.write("new.md", "# New\n\nfresh words\n")
+    assert len(compare(folder.base, index, LIMITS)) == 1  # and not the one of 1970
     folder.write("1.md", "# Note 1\n\nentirely different now\n", age_hours=0.5)
     (folder.base.path / "2.md").unlink()
     assert counts(folder.sync()) == (1, 1, 1, 3)

@@ -115,11 +115,12 @@ def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
     folders = data.get("workspace_roots")
     paths, text = _tool(data.get("tool_input")) if name == "tool" else ((), "")
     return Event(
-        name, client, session, _text(data.get("cwd") or (folders[0] if isinstance(folders, list) and folders else "")),
+        name=name, client=client, session=session, paths=paths, text=text, cursor=cursor,
+        cwd=_text(data.get("cwd") or (folders[0] if isinstance(folders, list) and folders else "")),
         called=_text(data.get("hook_event_name") or data.get("hookEventName")) or CLIENT_EVENTS[client].get(name, ""),
         prompt=_text(data.get("prompt") or data.get("initial_prompt")) if name == "prompt" else "",
-        paths=paths, text=text, transcript=_text(data.get("transcript_path")), cursor=cursor,
-        agent=_text(data.get("agent_id")), agent_type=_text(data.get("agent_type")), source=_text(data.get("source")),
+        transcript=_text(data.get("transcript_path")), source=_text(data.get("source")),
+        agent=_text(data.get("agent_id")), agent_type=_text(data.get("agent_type")),
     )  # fmt: skip
 
 

@@ -74,11 +74,7 @@ def ids_of(words: str) -> Iterator[str]:
 def filed(shelves: Iterable[MemoryFolder], words: str) -> MemoryFile | None:
     """Return the memory of some folders with a wording under one of its ids, or None; needs no index."""
     ids = set(ids_of(words))
-    for shelf in shelves:
-        for stored in with_ids(shelf, ids):
-            if stored.wording == words:
-                return stored
-    return None
+    return next((one for shelf in shelves for one in with_ids(shelf, ids) if one.wording == words), None)
 
 
 def remember(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
@@ -145,11 +145,11 @@ def judge(
             best = max(best, confidence(*values, gap(values[0].missing, values[0].text)))
     # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
-    certain = bool(literal and texts) and texts.keys() <= set(map(attrgetter("text"), sought))
+    certain = bool(literal and texts) and texts.keys() <= {term.text for term in sought}
     content = texts.keys() - asking(texts)
     named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in content)
     if certain:
-        stems = set[str]().union(*[term.stems for term in plan.weighted if term.text in content])
+        stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}
         rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, content, stems) for one in literal.values())
         best = max(best, STRONG if named or rare else WEAK)
     if any(hit.sought for hit in hits):

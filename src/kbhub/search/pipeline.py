@@ -211,7 +211,7 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
         bases.indexes,
         selections=plan.selections,
         each=retrieval.EACH if plan.by_document else None,
-        others=[*map(attrgetter("terms"), plan.others)],
+        others=[other.terms for other in plan.others],
         passage=plan.passage.terms,
     )
     ranking = ranked(plan.terms)

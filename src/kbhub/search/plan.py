@@ -216,7 +216,7 @@ class OpenBases:
     @property
     def indexes(self) -> list[Index]:
         """Their indexes; a key of several bases has the number of the base in this list."""
-        return [*map(attrgetter("index"), self.open)]
+        return [base.index for base in self.open]
 
     @property
     def complete(self) -> bool:
@@ -247,7 +247,7 @@ class OpenBases:
 
     def paths(self, candidates: Iterable[Candidate]) -> dict[Key, str]:
         """Return the paths of candidates' documents by key."""
-        return self._cached([*map(attrgetter("document_key"), candidates)], self._paths, Index.paths_of)
+        return self._cached([hit.document_key for hit in candidates], self._paths, Index.paths_of)
 
     def _cached(
         self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]

@@ -168,10 +168,11 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             for path, size, mtime in index.file_states():
                 if (file := files.get(path)) is None:
                     absent.append(path)
+                elif file == (size, mtime):
+                    if not (keeping.rules and keeping.lacks(path)):
+                        differ.discard(path)
                 elif file == (size, -mtime):  # indexed so soon after a write that it may have changed in the same tick
                     young.add(path)
-                elif file == (size, mtime) and not (keeping.rules and keeping.lacks(path)):
-                    differ.discard(path)
             failed = dict(index.problems()) if differ else {}
     except IndexUnavailable:
         return _from_nothing(scan)

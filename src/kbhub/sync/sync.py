@@ -230,8 +230,7 @@ class Run:
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
         """Return what was done, with the documents and chunks in the index now."""
-        added = len(set(self.fresh) - self.left_out.keys())
-        changed = len(set(self.changed) - self.left_out.keys())
+        added, changed = [len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed)]
         if self.paths is None:
             documents = len(self.scan.files) - len(self.files.unread)
         return SyncReport(

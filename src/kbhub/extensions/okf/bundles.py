@@ -85,7 +85,7 @@ def id_of(path: str) -> str:
 
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    bundles = [*map(is_bundle, bases.indexes)]
+    bundles = [is_bundle(index) for index in bases.indexes]
     if not any(bundles) or not plan.asks_for("reserved"):
         return
     best = [hit for hit in hits[:_LOOKED_AT] if bundles[hit.key[0]]]

@@ -35,7 +35,7 @@ from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
-from kbhub.workspace.formats import format_of, has_markdown
+from kbhub.workspace.formats import has_markdown, is_native
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
@@ -273,9 +273,8 @@ def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]
     kinds: dict[int, Heading | str] = {}
     for first, last in (*document.fences, *document.tables):
         kinds |= dict.fromkeys(range(first, last + 1), "plain")
-    form = format_of(document.path)
     # Those of pages, slides and turns are no lines of the text.
-    for heading in document.headings if form and not form.kind else ():
+    for heading in document.headings if is_native(document.path) else ():
         kinds |= dict.fromkeys(range(heading.line, heading_end(document.lines, heading.line - 1) + 1), heading)
     blocks, mark = [], Markup('<span class="found">{}</span>')
     starts = {heading.line for heading in document.headings}

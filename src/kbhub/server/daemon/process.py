@@ -457,14 +457,15 @@ class Connections:
 
 def hub_options(wanted: protocol.ConnectOptions, env: dict[str, str], **more: Any) -> HubOptions:
     """Return what options of a command line and variables say of a hub, and what else is known of it."""
-    config = Path(wanted.config) if wanted.config else None
-    cache = own_folder("cache", env, Path(wanted.cache_dir)) if wanted.cache_dir else None
-    told: dict[str, Any] = {
-        "root": wanted.root,
-        "read_only": wanted.read_only,
-        "bases": parse_base_arguments(wanted.base, env),
-    }
-    return HubOptions(config=config, cache=cache, env=env, **told, **more)
+    return HubOptions(
+        root=wanted.root,
+        config=Path(wanted.config) if wanted.config else None,
+        bases=parse_base_arguments(wanted.base, env),
+        cache=own_folder("cache", env, Path(wanted.cache_dir)) if wanted.cache_dir else None,
+        read_only=wanted.read_only,
+        env=env,
+        **more,
+    )
 
 
 class Peer(Transport):
