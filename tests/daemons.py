@@ -11,11 +11,14 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from kbhub.server.daemon import proxy
+from kbhub.server.daemon.http import Guarded, Workspaces
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.protocol import DaemonFolder, is_held, read_record
+from kbhub.ui.loopback import HttpServer, bind_port
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 PATIENCE = 60
@@ -206,6 +209,29 @@ def windows(environment):
             window.end()
         stop(folder)
         assert not is_held(folder.lock)
+
+
+@contextmanager
+def endpoint(environment, token):
+    """Serve a project over HTTP in this process; gives the port."""
+    bound, servers = bind_port(0), []
+    port = bound.getsockname()[1]
+
+    async def serve():
+        async with anyio.create_task_group() as group:
+            workspaces = Workspaces(environment.hub().options, False, group)
+            servers.append(HttpServer(Guarded(workspaces, token, port, dict)))
+            await servers[0].serve(sockets=[bound])
+            group.cancel_scope.cancel()
+
+    thread = threading.Thread(target=anyio.run, args=(serve,))
+    thread.start()
+    until(lambda: servers and servers[0].started)
+    try:
+        yield port
+    finally:
+        servers[0].should_exit = True
+        thread.join(PATIENCE)
 
 
 def furnish(environment, word):

