@@ -15,7 +15,7 @@ from kbhub.workspace import config_edits
 from kbhub.workspace.config import id_fault, load_config, parse_jsonc, read_jsonc, read_pointer
 from kbhub.workspace.config_edits import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.workspace.files import own_folder, private_directory, write_atomically
-from kbhub.workspace.settings import GlobalConfig, Pointer, in_file
+from kbhub.workspace.settings import BaseEntry, GlobalConfig, Pointer, in_file
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_comments_trailing_commas_and_a_byte_order_mark_are_accepted_and_strings
         ' "repos": {"*": ["notes",],}, /* x */ "readOnly": true /* y */,\n}'
     )
     loaded = load(home, text)
-    assert loaded.settings.bases == {"notes": "~/no//tes/*x*/,]"}
+    assert loaded.settings.bases == {"notes": BaseEntry(knowledge="~/no//tes/*x*/,]")}
     assert loaded.settings.repos == {"*": ("notes",)}
     assert loaded.settings.read_only is True
 

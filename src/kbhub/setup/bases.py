@@ -55,7 +55,7 @@ def portable(folder: Path, home: Path) -> str:
 
 def places_of(settings: GlobalConfig, name: str) -> tuple[str, ...]:
     """Return the entries of `repos` that include a base."""
-    return tuple(key for key in settings.repos if name in settings.active_in(key))
+    return tuple(key for key, names in settings.repos.items() if name in names)
 
 
 def unknown_base(name: str, known: Iterable[str]) -> UsageError:
@@ -110,7 +110,7 @@ def list_bases(hub: Hub) -> KnownBases:
         engine, here = base.place if base.engine else None, not active.isdisjoint(names)
         bases.append(KnownBase(engine=engine, active=here, places=places, **told))
     problems = {problem.subject: problem.message for problem in everywhere.problems}
-    for name, entry in settings.entries().items():
+    for name, entry in settings.bases.items():
         if name not in listed:
             place: dict[str, Any] = {"path": folder_in(hub, name, entry), "engine": entry.engine}
             place |= {"places": places_of(settings, name), "problem": problems.get(name)}
@@ -178,7 +178,7 @@ def add_base(hub: Hub, text: str, id_: str | None = None, places: Sequence[str] 
         if base_id not in settings.bases:
             value = entry if len(entry) > 1 or "engine" in entry else entry["knowledge"]
             text = set_value(text, ["bases", base_id], value, path)
-        if memories and not (base_id in settings.bases and settings.entries()[base_id].memories):
+        if memories and not (base_id in settings.bases and settings.bases[base_id].memories):
             text = set_value(text, ["bases", base_id, "memories"], memories, path)
         for key in _repo_keys(settings, folders, path.parent, home):
             text = _activated(text, settings, key, base_id, path)
@@ -207,9 +207,9 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
     path = hub.config().file
     entry = _entry(hub, name)
 
-    def edit(text: str, settings: GlobalConfig) -> str:
+    def edit(text: str, _: GlobalConfig) -> str:
         text = remove_value(text, ["bases", name], path)
-        for keys in _mentions(settings, name):
+        for keys in _mentions(hub, name):
             # Keep the entry even if it is empty: it still overrides the entries of `repos` for parent folders.
             text = set_value(text, keys, [], path) if len(keys) == 2 else remove_value(text, keys, path)
         return text
@@ -235,11 +235,11 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     if old != new and new in hub.config().settings.bases:
         raise UsageError(f"A base {new!r} already exists; choose another id, or remove that base first.")
 
-    def edit(text: str, settings: GlobalConfig) -> str:
+    def edit(text: str, _: GlobalConfig) -> str:
         if old == new:
             return text
         text = rename_key(text, ["bases", old], new, path)
-        for keys in _mentions(settings, old):
+        for keys in _mentions(hub, old):
             text = set_value(text, keys, new, path)
         return text
 
@@ -249,9 +249,9 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     return _change(hub, new, folder_in(hub, new, entry), entry.engine, notes, changed=changed)
 
 
-def _mentions(settings: GlobalConfig, name: str) -> Iterator[list[Any]]:
+def _mentions(hub: Hub, name: str) -> Iterator[list[Any]]:
     """Yield the key paths of a base in `repos`, from the end of each list."""
-    for key, value in settings.repos.items():
+    for key, value in hub.config().said.get("repos", {}).items():
         if isinstance(value, str):
             yield from [["repos", key]] if value == name else []
         else:
@@ -259,7 +259,7 @@ def _mentions(settings: GlobalConfig, name: str) -> Iterator[list[Any]]:
 
 
 def _entry(hub: Hub, name: str) -> BaseEntry:
-    entries = hub.config().settings.entries()
+    entries = hub.config().settings.bases
     if name in entries:
         return entries[name]
     base = next((candidate for candidate in hub.discovery().bases if candidate.id == name), None)
@@ -317,7 +317,7 @@ def _absolute(text: str, home: Path, cwd: Path) -> Path:
 def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:
     """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
     path, there = hub.config().file, config.directory_identity(folder)
-    for other, other_entry in settings.entries().items():
+    for other, other_entry in settings.bases.items():
         other_folder = folder_in(hub, other, other_entry)
         same = config.directory_identity(other_folder) == there and not other_entry.sessions_of
         if other == name and not same:
@@ -350,24 +350,23 @@ def _repo_keys(settings: GlobalConfig, places: Sequence[str], folder: Path, home
 
 
 def _activated(text: str, settings: GlobalConfig, key: str, name: str, path: Path) -> str:
-    value = settings.repos.get(key)
-    if name in settings.active_in(key):
+    if name in (active := settings.repos.get(key, ())):
         return text
-    if isinstance(value, str):
-        return set_value(text, ["repos", key], [value, name], path)
+    if active and isinstance(config.parse_jsonc(text, path)["repos"][key], str):
+        return set_value(text, ["repos", key], [*active, name], path)
     return add_item(text, ["repos", key], name, path)
 
 
 def activated(text: str, settings: GlobalConfig, project: Path, names: Sequence[str], path: Path, home: Path) -> str:
     """Return the config with bases active in a project, too; an entry of its own keeps what a folder above it says."""
     (key,) = _repo_keys(settings, [str(project)], path.parent, home)
-    if not isinstance(settings.repos.get(key, ""), str):
+    if key in settings.repos:
         for name in names:
             text = _activated(text, settings, key, name, path)
         return text
     above: dict[Path, str] = {Path(os.path.realpath(expand(one, home, path.parent))): one for one in settings.repos}
     said = next((above[one] for one in (project, *project.parents) if one in above), None)
-    active = settings.active_in(said) if said is not None and said != EVERYWHERE else ()
+    active = settings.repos[said] if said is not None and said != EVERYWHERE else ()
     return set_value(text, ["repos", key], list(dict.fromkeys((*active, *names))), path)
 
 

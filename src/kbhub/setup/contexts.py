@@ -58,10 +58,12 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
     """Return the contexts of active and configured bases; with `place`, those that apply to it or below it."""
     settings, file, discovery = hub.config().settings, hub.config().file, hub.discovery()
     contexts = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
-    bases, entries = {base.id: base for base in discovery.bases}, settings.entries()
+    bases, entries = {base.id: base for base in discovery.bases}, settings.bases
     pointer = find_pointer(discovery.workspace, Path(os.path.realpath(hub.options.home)), config=file)
     for base in bases.values():
-        said = {path for name in (base.id, *base.names) if name in entries for path in entries[name].contexts}
+        said = {
+            path for name in (base.id, *base.names) if name in settings.bases for path in settings.bases[name].contexts
+        }
         other = pointer if base.id == PROJECT_ID else None
         contexts += [
             Context(base=base.id, path=path, context=text, file=file if path in said else other)
@@ -161,9 +163,7 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     settings, file = hub.config().settings, hub.config().file
     if place.base is None:
         return _Home(file, (_FIELD,), settings.contexts, None)
-    entries = settings.entries()
-    if place.base in entries:
-        entry = entries[place.base]
+    if entry := settings.bases.get(place.base):
         folder = folder_in(hub, place.base, entry)
         return _Home(file, ("bases", place.base, _FIELD), entry.contexts, folder)
     base = next((base for base in hub.discovery().bases if base.id == place.base), None)
@@ -196,8 +196,8 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
     def edit(before: str) -> str:
         if text is not None:
             keys = home.keys
-            if len(keys) > 1 and isinstance(hub.config().settings.bases.get(keys[1]), str):
-                before = set_value(before, keys[:2], {"knowledge": hub.config().settings.bases[keys[1]]}, home.file)
+            if len(keys) > 1 and isinstance(folder := hub.config().said["bases"].get(keys[1]), str):
+                before = set_value(before, keys[:2], {"knowledge": folder}, home.file)
             return set_value(before, (*keys, key), text, home.file)
         return remove_value(before, home.keys if len(home.contexts) == 1 else (*home.keys, key), home.file)
 

@@ -173,14 +173,14 @@ def _name(
     wanted: str, folder: Path, fields: dict[str, Any], settings: GlobalConfig, hub: Hub
 ) -> tuple[str | None, bool]:
     """Return the id of a found folder, None if it is a base with other settings, and whether the config has it."""
-    entries, taken, number = settings.entries(), wanted, 1
-    for name, entry in entries.items():
+    taken, number = wanted, 1
+    for name, entry in settings.bases.items():
         other = folder_in(hub, name, entry)
         if directory_identity(other) == directory_identity(folder) and entry.sessions_of == fields.get("sessionsOf"):
             same = (entry.kind, *map(list, (entry.include, entry.exclude)))
             wants = (fields["kind"], fields.get("include", []), fields.get("exclude", []))
             return (name, True) if same == wants else (None, True)
-    while taken in entries:
+    while taken in settings.bases:
         number += 1
         taken = f"{wanted}-{number}"
     return taken, False

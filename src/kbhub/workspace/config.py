@@ -294,17 +294,18 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     for name in settings.bases:
         if fault := id_fault(name):
             raise ConfigError(where, fault, "bases")
-    for key in settings.repos:
-        for name in settings.active_in(key):
+    for key, names in settings.repos.items():
+        for name in names:
             if name not in settings.bases:
                 near = nearest(name, settings.bases)
                 hint = f"did you mean {near!r}? " if near else ""
                 known = ", ".join(sorted(settings.bases)) or "none"
                 raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
-    entries = settings.entries()
-    # Each has a place, and only one; a password must not be in a file that is often copied and shown.
-    shared: dict[tuple[str, str], str] = {}
-    for name, entry in entries.items():
+    # Each has a place, and only one; a password must not be in a file that is often copied and shown. Even if two ids
+    # for one place are never active together, one is a mistake, but for logs of projects.
+    seen: dict[object, str] = {}
+    for name, entry in settings.bases.items():
+        place: tuple[object, object]
         if entry.engine is None and entry.knowledge is None:
             raise ConfigError(where, "needs a folder (`knowledge`) or an `engine`", f"bases.{name}.knowledge")
         if entry.engine and entry.knowledge:
@@ -312,23 +313,17 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
         if entry.engine is None and entry.memories:
             reason = "is only for shared bases; for memories in a folder of the project, use `memory.shared`"
             raise ConfigError(where, reason, f"bases.{name}.memories")
-        if entry.engine is None:
-            continue
-        if fault := engine_fault(entry.engine):
-            raise ConfigError(where, fault, f"bases.{name}.engine")
-        url, shared_as = split_engine_url(entry.engine)
-        if (other := shared.setdefault((url, shared_as or name), name)) != name:
-            raise ConfigError(where, f"{other!r} and {name!r} are the same shared base; keep one of them", "bases")
-    for name, entry in entries.items():
         check_patterns(entry, where, f"bases.{name}.")
-    # Even if two ids for one directory are never active together, one is a mistake, but for logs of projects.
-    seen: dict[object, str] = {}
-    for name, entry in entries.items():
-        if entry.knowledge is not None:
-            identity = directory_identity(expand(entry.knowledge, home, where.parent))
-            if (other := seen.setdefault((identity, entry.sessions_of), name)) != name:
-                message = f"{other!r} and {name!r} are the same directory ({entry.knowledge}); keep one of them"
-                raise ConfigError(where, message, "bases")
+        if entry.engine:
+            if fault := engine_fault(entry.engine):
+                raise ConfigError(where, fault, f"bases.{name}.engine")
+            url, shared_as = split_engine_url(entry.engine)
+            place, same = (url, shared_as or name), "shared base"
+        else:
+            identity = directory_identity(expand(entry.knowledge or "", home, where.parent))
+            place, same = (identity, entry.sessions_of), f"directory ({entry.knowledge})"
+        if (other := seen.setdefault(place, name)) != name:
+            raise ConfigError(where, f"{other!r} and {name!r} are the same {same}; keep one of them", "bases")
     return settings
 
 

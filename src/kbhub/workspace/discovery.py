@@ -176,7 +176,7 @@ def discover(
     discovery = Discovery(workspace=workspace, warnings=warnings)
     if project.off:
         return replace(discovery, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
-    entries, bases, seen = config.settings.entries(), list[Base](), dict[object, Base]()
+    entries, bases, seen = config.settings.bases, list[Base](), dict[object, Base]()
     for name in sorted({*_active_ids(workspace.directory, config, home), *named}):
         entry = None if name in named else entries[name]
         if entry:
@@ -217,15 +217,15 @@ def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set
     settings, nearest, longest = config.settings, set[str](), 0
     fold = str.casefold if CASE_INSENSITIVE else str
     target = tuple(map(fold, directory.parts)) if directory else ()
-    for key in settings.repos if directory else ():
+    for key, names in settings.repos.items() if directory else ():
         if key == EVERYWHERE:
             continue
         parts = tuple(map(fold, real_path(expand(key, home, config.file.parent)).parts))
         if parts == target[: len(parts)] and len(parts) >= longest:
             # Two spellings of a folder count as one entry.
-            nearest = (nearest if len(parts) == longest else set()).union(settings.active_in(key))
+            nearest = (nearest if len(parts) == longest else set()).union(names)
             longest = len(parts)
-    return nearest.union(settings.active_in(EVERYWHERE))
+    return nearest.union(settings.repos.get(EVERYWHERE, ()))
 
 
 def _prepare_shared(base: Base) -> str | None:

@@ -51,8 +51,8 @@ _EXPECTED: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("dict[str, str]", "Bases", "Repos"), (dict, "an object in braces")),
 }
 """Source text of an annotation → the type of its values in JSON, and what errors call it."""
-_ITEMS: dict[str, dict[type, str]] = {"Bases": {str: "PathText", dict: "BaseEntry"}, "Repos": {list: "tuple[str, ...]"}}
-"""Source text of an annotation → type of an item in JSON → its annotation; all others are texts."""
+_ITEMS = {"Bases": "BaseEntry", "Repos": "Ids"}
+"""Source text of an annotation → that of an item; all others are texts."""
 
 _NUMBER = re.compile(r"Annotated\[(int|float), Field\(((?:ge|gt|le)=\d+(?:, le=\d+)?)(?:, allow_inf_nan=False)?\)\]")
 """Annotation of a number with nothing but bounds."""
@@ -113,7 +113,9 @@ def _plain(annotation: str, value: Any) -> Any:
     if value is None and annotation.endswith(" | None"):
         return None
     if annotation == "BaseEntry":
-        return plainly(BaseEntry, value)
+        return plainly(BaseEntry, {"knowledge": value} if isinstance(value, str) else value)
+    if annotation == "Ids":
+        annotation, value = "tuple[str, ...]", [value] if isinstance(value, str) else value
     if allowed := _ALLOWED.get(annotation):
         if not isinstance(value, str) or value not in allowed:
             raise ValueError(f"expected one of {', '.join(map(repr, allowed))}")
@@ -129,11 +131,11 @@ def _plain(annotation: str, value: Any) -> Any:
     annotation = annotation.removesuffix(" | None")
     if annotation not in _EXPECTED or not isinstance(value, _EXPECTED[annotation][0]):
         raise ValueError(f"expected {_EXPECTED.get(annotation, ('', annotation))[1]}")
-    of = _ITEMS.get(annotation, {})
+    of = _ITEMS.get(annotation, "str")
     if isinstance(value, list):
-        return tuple([_plain(of.get(type(one), "str"), one) for one in value])
+        return tuple([_plain(of, one) for one in value])
     if isinstance(value, dict):
-        return {_plain("str", key): _plain(of.get(type(one), "str"), one) for key, one in value.items()}
+        return {_plain("str", key): _plain(of, one) for key, one in value.items()}
     if isinstance(value, str):
         value.encode()  # fails for lone surrogates
         return Path(value) if annotation == "Path" else path_text(value) if annotation == "PathText" else value
@@ -206,8 +208,8 @@ if TYPE_CHECKING:
     # For type checkers; `validation` has them with their conditions.
     PathText = str
     ToolSet = Literal["core", "all"] | tuple[ToolName, ...]
-    Bases = dict[str, "str | BaseEntry"]
-    Repos = dict[str, str | tuple[str, ...]]
+    Bases = dict[str, "BaseEntry"]
+    Repos = dict[str, tuple[str, ...]]
 
 RESERVED_IDS = ("*", "project", "memory", "user")
 
@@ -516,14 +518,3 @@ class GlobalConfig(Settings):
     contexts: dict[str, str] = field(default_factory=dict)
     """Path prefix in any base → description of what is there, for people and agents; the empty prefix applies to
     everything."""
-
-    def entries(self) -> dict[str, BaseEntry]:
-        """The bases by id, each as an object."""
-        return {
-            name: one if isinstance(one, BaseEntry) else BaseEntry(knowledge=one) for name, one in self.bases.items()
-        }
-
-    def active_in(self, key: str) -> tuple[str, ...]:
-        """Ids that an entry of `repos` names."""
-        value = self.repos.get(key, ())
-        return (value,) if isinstance(value, str) else value

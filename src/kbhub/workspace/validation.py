@@ -33,8 +33,16 @@ ToolSet = Annotated[
     Annotated[Literal["core", "all"], Tag("(text)")] | Annotated[tuple[ToolName, ...], Tag("(names)")],
     _text_or("(names)"),
 ]
-BaseValue = Annotated[Annotated[PathText, Tag("(text)")] | Annotated[BaseEntry, Tag("(entry)")], _text_or("(entry)")]
-RepoValue = Annotated[Annotated[str, Tag("(text)")] | Annotated[tuple[str, ...], Tag("(list)")], _text_or("(list)")]
+BaseValue = Annotated[
+    Annotated[PathText, Tag("(text)")] | Annotated[BaseEntry, Tag("(entry)")],
+    _text_or("(entry)"),
+    AfterValidator(lambda one: one if isinstance(one, BaseEntry) else BaseEntry(knowledge=one)),
+]
+RepoValue = Annotated[
+    Annotated[str, Tag("(text)")] | Annotated[tuple[str, ...], Tag("(list)")],
+    _text_or("(list)"),
+    AfterValidator(lambda ids: (ids,) if isinstance(ids, str) else ids),
+]
 Bases = Annotated[
     dict[str, BaseValue],
     Field(
