@@ -85,13 +85,10 @@ def id_of(path: str) -> str:
 
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
-    bundles = [is_bundle(index) for index in bases.indexes]
-    if not any(bundles) or not plan.asks_for("reserved"):
-        return
-    best = [hit for hit in hits[:_LOOKED_AT] if bundles[hit.key[0]]]
-    documents = bases.documents([hit.document_key for hit in best])
+    best = hits[:_LOOKED_AT] if plan.asks_for("reserved") else []
+    paths = bases.paths(best)
     for hit in best:
-        if is_reserved(documents[hit.document_key].path):
+        if is_reserved(paths[hit.document_key]) and is_bundle(bases.indexes[hit.key[0]]):
             hit.multiply("reserved", RESERVED_FACTOR)
 
 
