@@ -187,6 +187,10 @@ class Scan:
                 self._files.update(zip(paths, zip(listing.sizes, listing.times, strict=True), strict=True))
         return self._files
 
+    def hides(self, path: str) -> bool:
+        """Return whether a path is below a folder that could not be listed."""
+        return any(not folder or path.startswith(f"{folder}/") for folder in self.unlisted)
+
 
 def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
     """Return path → (size in bytes, time in ns) as a listing, sorted by path."""

@@ -263,8 +263,7 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
 
 def gone(known: Iterable[str], scan: Scan) -> list[str]:
     """Return indexed paths whose files are gone; files in unlistable folders do not count as gone."""
-    hidden = tuple([f"{folder}/" if folder else "" for folder in scan.unlisted])
-    return [path for path in known if path not in scan.files and not path.startswith(hidden or "\0")]
+    return [path for path in known if path not in scan.files and not scan.hides(path)]
 
 
 def behind_of(found: Difference, index: Index) -> list[str]:
@@ -401,13 +400,11 @@ class DeletedTexts:
         if not self.rules or not self._names:
             return scan
         present = {_name(path) for path in scan.files}
-        hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
         filters = Filters(self.base)
         files = dict(scan.files)
         for path, size, mtime in self._headers(self._names - present):
-            unlisted = path.startswith(hidden or "\0")
-            exists = os.path.lexists(self.base.path / path)
-            if self.wants(path) and not unlisted and not exists and filters.reason(path) is None:
+            exists = scan.hides(path) or os.path.lexists(self.base.path / path)
+            if self.wants(path) and not exists and filters.reason(path) is None:
                 files[path] = (-1 - size, mtime)
         return replace(scan, listings=(listing_of(files),))
 
