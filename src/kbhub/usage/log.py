@@ -16,7 +16,7 @@ from kbhub.hub import Hub
 from kbhub.index.query.parser import normalise, parse_query
 from kbhub.index.references import parse_reference
 from kbhub.index.side_files import Asked, Opening, QueryLog
-from kbhub.types import Discovery, Query, SearchResult
+from kbhub.types import Query, SearchResult
 from kbhub.workspace.git import identify
 
 FOLDER = "queries"
@@ -25,22 +25,16 @@ NO_PROJECT = "no-project"
 
 
 class LogSession:
-    """The session that a hub's memories belong to, and where the log of its project is."""
+    """The session that a hub's memories belong to."""
 
     name = ""
     """Of the connection; empty where there is none, as on the command line."""
-    found: tuple[Discovery, Path] | None = None
-    """The discovery whose workspace the path was found for, and the path: telling which project it is may take git."""
 
 
 def log_path(hub: Hub) -> Path:
     """Return the path of the log of a hub's project, in the folder of all; clones and worktrees share one."""
-    discovery, log = hub.discovery(), hub.state(LogSession)
-    if log.found is None or log.found[0] is not discovery:
-        identity = identify(discovery.workspace)
-        folder = Path(os.path.realpath(hub.data)) / FOLDER
-        log.found = discovery, folder / f"{identity.digest if identity else NO_PROJECT}.db"
-    return log.found[1]
+    identity = identify(hub.discovery().workspace)
+    return Path(os.path.realpath(hub.data)) / FOLDER / f"{identity.digest if identity else NO_PROJECT}.db"
 
 
 log = logging.getLogger(__name__)
