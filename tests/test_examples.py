@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -109,7 +108,7 @@ def test_the_configs_have_no_warnings(tmp_path):
 
     assert (loaded.warnings, warnings) == ((), ())
     assert len([key for key in settings.repos if key != "*"]) == 5
-    assert set(chain(*settings.repos.values())) == set(settings.bases)
+    assert {name for names in settings.repos.values() for name in names} == set(settings.bases)
     assert [file for file in CONFIGS if not (file.parent / read_jsonc(file)["$schema"]).is_file()] == []
 
 
