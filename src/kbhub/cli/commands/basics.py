@@ -45,7 +45,7 @@ from kbhub.setup.registration import chosen_clients
 from kbhub.sync.base_suggestions import Suggestion, choices, outside
 from kbhub.sync.comparison import behind_of, compare
 from kbhub.usage.gaps import summary
-from kbhub.usage.log import USER, flush
+from kbhub.usage.log import USER
 from kbhub.values import DAY_SECONDS, counted
 from kbhub.workspace.config import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, Grant, find_pointer, identity, trust_pointer
@@ -263,7 +263,6 @@ def ask(
         return Reply(hints=nothing, code=1)
     bring_in_step(hub, bases)
     answer = answer_question(hub, text, queries=tuple(map(decoded, also)), bases=bases, options=options, asker=USER)
-    flush()
     terms = tuple(term for term in parse_query(text).terms if not STOP_WORDS.issuperset(term.tokens))
     useful = answer.outcome == "written" or (answer.outcome == "passages" and answer.passages)
     written = f"{answer_markdown(answer)}\n" if md else ""  # as it is for files

@@ -26,7 +26,7 @@ from kbhub.render.documents import related_report, tags_report
 from kbhub.render.report import Listing, records
 from kbhub.render.search import read_text
 from kbhub.render.terminal import neutralised
-from kbhub.usage.log import flush, note_read
+from kbhub.usage.log import note_read
 
 Hops = Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_HOPS))]
 Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1))]
@@ -167,7 +167,6 @@ def read(
         )
     headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
     fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
-    flush()
     notes = [f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted]
     notes += [unread.message for unread in result.unread]
 

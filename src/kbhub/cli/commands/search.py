@@ -28,7 +28,7 @@ from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, every_hit, search_assisted
 from kbhub.types import Hit, Query, SearchResult
-from kbhub.usage.log import flush, record
+from kbhub.usage.log import record
 from kbhub.workspace.formats import converts, file_title
 
 if TYPE_CHECKING:
@@ -124,7 +124,6 @@ def search(
     if form == "files":
         complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept))
     record(hub, result, asked, took=took)
-    flush()
     broken = [] if bases else [one.text for one in hub.missing()]
     notes = search_notes(result, asked)
     notes = [*(note for note in notes if note not in broken), *broken]
