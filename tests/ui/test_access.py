@@ -399,38 +399,6 @@ def test_a_document_made_to_be_slow_is_not(text):
     assert time.process_time() - began < 10
 
 
-@pytest.fixture
-def hostile(environment):
-    """Knowledge made to harm, there before a page looks for some."""
-    environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
-    environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
-    environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
-    environment.hub().sync()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("hostile")
-def test_all_of_it_at_once_in_a_browser(tab):
-    paths = (
-        "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
-    )  # fmt: skip
-    for path in (*paths, "/graph", "/health", "/?mode=ask&q=xylophone", "/gaps"):
-        page = tab.go(path)
-        page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
-        assert page.evaluate("window.hacked") is None
-        assert page.locator("header.top").is_visible()
-    page = tab.go("/read?ref=hostile.md")
-    for link in page.locator(".body a[href]").all():
-        assert link.get_attribute("href").startswith(("https://", "/read?"))
-    assert page.locator(".body a:not([href])").count()
-    for link in page.locator(".body a:not([href])").all():
-        link.click(force=True)
-    assert page.url.endswith("/read?ref=hostile.md")
-    assert page.evaluate("window.hacked") is None
-    assert all(url.startswith((tab.opened.origin, "data:")) for url in tab.asked), tab.asked
-    assert tab.dialogs == []
-
-
 DIAGRAMS = """# Diagrams
 
 ```mermaid
@@ -457,14 +425,44 @@ No diagram <script>hacked=1</script>
 
 
 @pytest.fixture
-def diagrams(environment):
-    """A page that is there before the server starts, which looks for new bases once a second."""
+def hostile(environment):
+    """Knowledge made to harm, there before a page looks for some."""
+    environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
+    environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
+    environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
     environment.write("knowledge/diagrams.md", DIAGRAMS)
+    picture = "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
+    environment.write("knowledge/x.svg", picture)
     environment.hub().sync()
 
 
 @pytest.mark.slow
-def test_a_diagram_runs_and_reaches_nothing(diagrams, tab):
+@pytest.mark.usefixtures("hostile")
+def test_all_of_it_at_once_in_a_browser(tab):
+    paths = (
+        "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
+    )  # fmt: skip
+    for path in (*paths, "/graph", "/health", "/?mode=ask&q=xylophone", "/gaps"):
+        page = tab.go(path)
+        page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("header.top").is_visible()
+    page = tab.go("/read?ref=hostile.md")
+    for link in page.locator(".body a[href]").all():
+        assert link.get_attribute("href").startswith(("https://", "/read?"))
+    assert page.locator(".body a:not([href])").count()
+    for link in page.locator(".body a:not([href])").all():
+        link.click(force=True)
+    assert page.url.endswith("/read?ref=hostile.md")
+    assert page.evaluate("window.hacked") is None
+    assert tab.go("/image?base=project&path=x.svg").evaluate("window.hacked") is None
+    assert all(url.startswith((tab.opened.origin, "data:")) for url in tab.asked), tab.asked
+    assert tab.dialogs == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hostile")
+def test_a_diagram_runs_and_reaches_nothing(tab):
     page = tab.go("/read?ref=diagrams.md")
     expect(page.frame_locator(".diagram >> nth=0").locator("svg")).to_contain_text("Second")
     expect(page.frame_locator(".diagram >> nth=1").locator("svg")).to_contain_text("Third")
@@ -479,21 +477,6 @@ def test_a_diagram_runs_and_reaches_nothing(diagrams, tab):
     assert page.url.endswith("/read?ref=diagrams.md")
     assert all(url.startswith(f"{tab.opened.origin}/") for url in tab.asked), tab.asked
     assert tab.dialogs == []
-
-
-@pytest.fixture
-def picture(environment):
-    """A picture that is there before the server starts."""
-    environment.write(
-        "knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
-    )
-    environment.write("knowledge/a.md", "# A\n\n![x](x.svg)\n")
-
-
-@pytest.mark.slow
-def test_a_picture_that_is_a_page_does_nothing(picture, tab):
-    page = tab.go("/image?base=project&path=x.svg")
-    assert page.evaluate("window.hacked") is None
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ FILES = 10_374
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def large(environment):
-    """A base of commands in folders, each linked to the one before."""
+def test_ten_thousand_files(environment, chromium):
+    """Commands in folders, each linked to the one before."""
     for number in range(FILES):
         folder = f"knowledge/part{number % 23}"
         words = f"What command{number} does to file{number % 97}. See [before](command{number - 23}.md)."
@@ -20,11 +19,7 @@ def large(environment):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"# command{number}\n\n{words}\n")
     environment.hub().sync()
-    return environment
-
-
-def test_ten_thousand_files(large, chromium):
-    with served(large) as opened:
+    with served(environment) as opened:
         tab = Watched(chromium, opened)
         tab.enter()
         page = tab.go("/?q=command5000")

@@ -42,9 +42,11 @@ def daemon(environment):
 
 
 def test_the_daemon_serves_the_page(environment, daemon):
-    """With the indexes and the model that it has in memory; the command only waits."""
-    with served(environment) as page:
+    """With the indexes and the model that it has in memory; the command passes its options on, and only waits."""
+    with served(environment, "--read-only") as page:
         cookie = page.enter()
+        form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
+        assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403
         assert owner(page.port) == pid_of(environment)
         until(lambda: "<mark>xylophone</mark>" in page.ask("/?q=xylophone", Cookie=cookie)[2])
         port = page.port
@@ -65,10 +67,3 @@ def test_the_page_goes_on_when_the_daemon_ends(environment, daemon):
         assert page.ask("/?q=xylophone", Cookie=second)[0] == 200
         assert page.ask("/", Cookie=first)[0] == 401
         assert page.ask(f"/?token={page.token}")[0] == 401
-
-
-def test_read_only_is_passed_on(environment, daemon):
-    with served(environment, "--read-only") as page:
-        cookie = page.enter()
-        form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
-        assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403
