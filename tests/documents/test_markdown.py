@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kbhub.documents.frontmatter import MAX_DEPTH
 from kbhub.documents.links import MAX_TAG_CHARACTERS, MAX_TAGS, is_inline_tag
 from kbhub.documents.markdown import decode, inline_tags_of, parse_document
-from kbhub.documents.shown_text import TAB, readable, renderable
+from kbhub.documents.shown_text import CALLOUT, TAB, readable, renderable
 
 MANY = 100_000
 
@@ -482,6 +482,7 @@ def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_t
 
     assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**  \n\nUse it.\n\nMore."
     assert renderable("<Code\n  code={`## A\n\nB`}\n/>\n\n## C") == "\n\n\n\n\n\n## C"
+    assert renderable("> Quote\n> ```sh\n> ls\n\n!!! tip\n    Do it.").endswith("> ls\n\n> **Tip**  \n> Do it.")
     callouts = "> [!NOTE]\n> See **it**.\n\n> > [!tip|wide]- Use **x**\n> > y\n\n```\n> [!info]\n```"
     shown = "> **Note**  \n> See **it**.\n\n> > **Use x**  \n> > y\n\n```\n> [!info]\n```"
     assert renderable(callouts) == shown
@@ -496,8 +497,8 @@ def test_tabs_are_quotes_for_the_page():
         '<Tabs>\n<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n<TabItem\n  value="b">\nb\n</TabItem>\n</Tabs>'
     )
 
-    shown = [renderable(text, tabs=True).replace(TAB, "@") for text in (mkdocs, docusaurus)]
-    assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **Tip**  \n> c"
+    shown = [renderable(text, tabs=True).replace(TAB, "@").replace(CALLOUT, "!") for text in (mkdocs, docusaurus)]
+    assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **!tip Tip**  \n> c"
     assert shown[1] == "\n> ###### @A\n>\n> x\n>\n\n> ###### @b\n>\n> b\n\n"
     assert renderable(mkdocs).startswith("**One**  \n\na\n\n**Two**  \nb\n")
 

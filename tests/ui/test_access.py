@@ -23,7 +23,7 @@ from playwright.sync_api import expect
 from browsers import served
 from daemons import until
 from kbhub.documents.source import parse_text
-from kbhub.render.html import STATIC, TAGS, Addresses, document_html, part_with
+from kbhub.render.html import STATIC, TAGS, Addresses, answer_html, document_html, part_with
 from kbhub.types import Document, Heading
 from kbhub.ui.app import ROUTES
 from kbhub.ui.documents import EDITORS
@@ -320,7 +320,7 @@ SCRIPTS = [
     "<a ping=//evil.example href=https://good.example>ping</a>", "\u202egnp.tohs\u202c",
 ]  # fmt: skip
 
-ALLOWED = {"href", "src", "alt", "title", "width", "height", "class", "id", "data-line", "rel", "start", "align"}
+ALLOWED = {"href", "src", "alt", "title", "width", "height", "class", "id", "rel", "start", "align"}
 ALLOWED |= {"colspan", "rowspan", "scope", "open", "name"}
 
 
@@ -360,6 +360,17 @@ def test_nothing_dangerous_is_left_and_tasks_have_boxes():
 
     shown = html("- [x] Done\n- [ ] *Open*\n- [x](y.md) link\n\n[x] none\n\n```\n- [ ] code\n```\n")
     assert [shown.count(text) for text in ("☑ Done", "☐ <em>Open", "☑", "☐", "[x] none", "- [ ] code")] == [1] * 6
+    assert "☑ Done" in answer_html("- [x] Done")
+
+
+def test_only_callouts_look_like_callouts_and_what_a_component_indents_is_no_code():
+    shown = html("> **Note** that.\n\n> [!WARNING] Mind\n> it\n\n:::tip\n\nUse it.\n\n:::")
+    assert re.findall(r"<blockquote[^>]*>\n<p[^>]*><strong>\w+", shown) == [
+        '<blockquote>\n<p class="found"><strong>Note',
+        '<blockquote class="callout callout-warning">\n<p class="found"><strong>Mind',
+        '<blockquote class="callout callout-tip">\n<p><strong>Tip',
+    ]
+    assert ["<pre" in html("<Aside>\n    Text\n</Aside>", path) for path in ("a.md", "a.mdx")] == [True, False]
 
 
 def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_laid_out():
@@ -370,6 +381,11 @@ def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_la
         '<h1 id="doc-line-1"><span class="found">Guide</span></h1><pre class="plain prose">Use it::</pre>'
         '<pre class="plain">    &lt;run&gt;</pre><h2 id="doc-line-9">More</h2><pre class="plain prose">End.</pre>'
     )
+    rst = "A\n=\n\n*b* ``*c*`` :mod:`~d.e` :ref:`f <g>` `h <https://i.example>`_ `j <javascript:k>`_ 2*3*4\n"
+    assert '<em>b</em> <code>*c*</code> <code>e</code> f <a href="https://i.example"' in html(rst, "a.rst")
+    assert html(rst, "a.rst").endswith('>h</a> <a rel="noopener noreferrer nofollow">j</a> 2*3*4</pre>')
+    assert "<strong>b</strong> <code>c</code> d</span></pre>" in html("= A\n\n*b* `c` <<e,d>>\n", "a.adoc")
+    assert "<em>b</em> <code>c</code> <a " in html("* A\n/b/ =c= [[file:d.org][e]]\n", "a.org")
     # Pages have headings that are no lines of theirs.
     pages = Document("a.pdf", "A", ("one", "two", "---"), headings=(Heading(1, "Part", 1), Heading(2, "Page 1", 1)))
     shown = str(document_html(pages, part_with(pages, 1), NOWHERE, []))

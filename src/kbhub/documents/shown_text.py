@@ -215,8 +215,8 @@ GENERATING = re.compile(
 )
 """A line that the build of a site replaces with text from elsewhere, which may have headings."""
 
-TAB = "\ue000"
-"""Begins the heading of a tab; no document's text is shown with it."""
+TAB, CALLOUT = "\ue000", "\ue001"
+"""Begin the heading of a tab, and the kind of a callout before its title; no document's text is shown with them."""
 
 _NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|notice|tip|warning")
 """Shortcodes that are admonitions."""
@@ -272,19 +272,21 @@ def readable(text: str) -> str:
 def renderable(text: str, *, tabs: bool = False) -> str:
     """Return Markdown that any renderer understands, with the same number of lines.
 
-    Admonitions and callouts are quotes. With `tabs`, tabs are too, each below a heading that begins with `TAB`.
+    Admonitions and callouts are quotes. With `tabs`, tabs are too, each below a heading that begins with `TAB`, and
+    the title of a callout begins with `CALLOUT` and its kind.
     """
     code = _code(text)
     lines = _cleared(text, code, _UNRENDERED, tabs=tabs)
     for number, line in enumerate(lines):
         if (match := _CALLOUT.fullmatch(line)) and number not in code:
-            lines[number] = f"{match[1]}{_strong(match[3] or match[2].capitalize())}"
+            lines[number] = f"{match[1]}{_strong(match[3], match[2], marked=tabs)}"
     return "\n".join(_laid_out(lines, code, quotes=True, tabs=tabs))
 
 
-def _strong(title: str) -> str:
-    """Return a title on a line of its own, whatever follows."""
-    return f"**{title.replace('**', '').strip()}**  "
+def _strong(title: str, kind: str, *, marked: bool) -> str:
+    """Return the title of a callout on a line of its own, whatever follows."""
+    mark = f"{CALLOUT}{kind.lower()} " if marked else ""
+    return f"**{mark}{title.replace('**', '').strip() or kind.capitalize()}**  "
 
 
 def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs: bool = False) -> list[str]:
@@ -331,11 +333,14 @@ def _beside(text: str, match: re.Match[str]) -> str:
 
 def _code(text: str) -> dict[int, str]:
     """Return number → language, of the lines of fenced code, however it is indented, or `NO_TEXT`."""
-    code, fence, language, inside = dict[int, str](), "", "", list[str]()
+    code, fence, language, inside, quoted = dict[int, str](), "", "", list[str](), False
     for number, line in enumerate(text.split("\n")):
         match = _FENCE.match(line)
+        if quoted and line.lstrip()[:1] != ">":  # a quote takes its fence along
+            fence, quoted = "", False
         if match and not fence:
             fence, language, inside = match[1], (match[2].split() or [""])[0], []
+            quoted = ">" in match[0][: match.start(1)]
             code[number] = language
         elif fence:
             code[number] = language
@@ -377,7 +382,8 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
             opening, line, closings = None, "", closings - 1
         elif opening:
             title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
-            name = _strong(title or (opening["kind"] or opening["type"] or "").capitalize()) if quotes else title
+            kind = opening["kind"] or opening["type"] or ""
+            name = _strong(title, kind, marked=tabs) if quotes else title
             name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else name
             line = f"{opening['indent']}{name}"
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)

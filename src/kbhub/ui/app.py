@@ -97,7 +97,8 @@ def _fault(request: Request, error: Exception) -> Response:
     else:
         message, headers = str(error), None
         status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 503)
-    answer = site_of(request).page(request, "fault.html", status=status, message=message, title="Something went wrong")
+    title = "Not found" if status == 404 else "Something went wrong"
+    answer = site_of(request).page(request, "fault.html", status=status, message=message, title=title)
     answer.headers.update(headers or {})
     return answer
 

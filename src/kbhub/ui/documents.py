@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from html import unescape
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -95,7 +96,7 @@ KINDS: dict[EdgeKind, str] = {
 """Kind of neighbour → its title; those by tag are to be had by the tag."""
 
 PROPERTIES = (
-    *("status", "type", "confidence", "author", "authors", "by", "owner", "owners", "version", "description"),
+    *("status", "type", "confidence", "author", "authors", "by", "owner", "owners", "version"),
     *("date", "created", "updated", "modified", "reviewed", "last_reviewed", "review_by", "valid_until", "stale_after"),
 )
 """Keys of front matter that say something to a reader."""
@@ -178,9 +179,9 @@ def document_page(request: Request) -> Response:
         part=part,
         titled=titled,
         trail=_trail(whole.base.id, posixpath.dirname(whole.path)),
+        description=_said(whole.document.front_matter.get("description") or ""),
         properties=_properties(whole),
         neighbours=[(title, list(each[kind].values())) for kind, title in KINDS.items()],
-        totals=around.totals if around else {},
         broken=[link for link in around.left if link.status == "broken"] if around else (),
         memories=() if looked else _memories_about(site, whole),
         commits=() if looked else commits(whole),
@@ -333,4 +334,4 @@ def _properties(whole: Whole) -> list[tuple[str, str]]:
 def _said(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).strip('"')
     moment = _MOMENT.fullmatch(text)
-    return moment[1] if moment else text
+    return moment[1] if moment else unescape(text)

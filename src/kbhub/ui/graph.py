@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from starlette.responses import JSONResponse, Response
 
-from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.graph import Faults, Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, means_in, vectors_of
@@ -17,7 +16,6 @@ from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import Site, site_of
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -63,21 +61,13 @@ NEARLY_ALL, MOST_LEVELS = 0.75, 3
 AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind in ("link", "backlink", "related"))
 
 
-@struct
-class Chosen:
-    """What a request wants to see: the documents `around` one, those of a `base`, or all."""
-
-    base: str
-    around: str
-    color: str
-    """`folder` or `tag`."""
-    near: bool
-    orphans: bool
+CHOICES = {"base": "", "around": "", "color": "folder", "near": "", "orphans": ""}
+"""What a request may want to see, and the default: the documents `around` one, those of a `base`, or all."""
 
 
 def graph_page(request: Request) -> Response:
     """Show the frame of the picture, and its content as lists."""
-    site, chosen = site_of(request), _chosen(request)
+    site, chosen = site_of(request), {**CHOICES, **request.query_params}
     site.look()
     graph = graph_of(site.hub)
     nodes = _nodes(site, graph, chosen)
@@ -110,51 +100,38 @@ def graph_page(request: Request) -> Response:
 
 def graph_data(request: Request) -> Response:
     """Return the nodes and the edges, for the browser to place and draw."""
-    site, chosen = site_of(request), _chosen(request)
+    site, chosen = site_of(request), {**CHOICES, **request.query_params}
     graph = graph_of(site.hub)
     nodes = _nodes(site, graph, chosen)
     if len(nodes) > MOST_NODES:
         counts = {node: len(graph.leaving.get(node, ())) + len(graph.coming.get(node, ())) for node in nodes}
         nodes = sorted(sorted(nodes, key=lambda node: -counts[node])[:MOST_NODES])
-    if not (chosen.orphans or chosen.near or chosen.around):
+    if not (chosen["orphans"] or chosen["near"] or chosen["around"]):
         nodes = [node for node in nodes if graph.leaving.get(node) or graph.coming.get(node)]
     number = {node: at for at, node in enumerate(nodes)}
     ends = ((edge.source, edge.goal) for node in nodes for edge in graph.leaving.get(node, ()))
     links = sorted({(number[source], number[goal]) for source, goal in ends if goal in number and goal != source})
-    groups = groups_of(graph, nodes, chosen.color)
+    groups = groups_of(graph, nodes, chosen["color"])
     names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
+    place = {**dict.fromkeys(groups, -1), **{name: at for at, name in enumerate(names)}}
     degrees = Counter(at for link in links for at in link)
     data = {
         "groups": names,
         "nodes": [
-            {
-                "label": graph.document(node).title,
-                "ref": graph.ref(node),
-                "group": names.index(group) if group in names else -1,
-                "links": degrees[at],
-            }
+            {"label": graph.document(node).title, "ref": graph.ref(node), "group": place[group], "links": degrees[at]}
             for at, (node, group) in enumerate(zip(nodes, groups, strict=True))
         ],
         "links": links,
-        "near": near_pairs(site.hub, graph, nodes) if chosen.near else [],
+        "near": near_pairs(site.hub, graph, nodes) if chosen["near"] else [],
     }
     return JSONResponse(data)
 
 
-def _chosen(request: Request) -> Chosen:
-    values = request.query_params
-    color = values.get("color", "folder")
-    if color not in ("folder", "tag"):
-        raise UsageError(f"Cannot color documents by {color!r}; use folder or tag.")
-    near, orphans = (values.get(name) == "1" for name in ("near", "orphans"))
-    return Chosen(values.get("base", ""), values.get("around", ""), color, near, orphans)
-
-
-def _nodes(site: Site, graph: Graph, chosen: Chosen) -> list[Node]:
-    if chosen.around:
-        start = found_document(site.hub, graph, chosen.around)
+def _nodes(site: Site, graph: Graph, chosen: Mapping[str, str]) -> list[Node]:
+    if chosen["around"]:
+        start = found_document(site.hub, graph, chosen["around"])
         return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, AROUND_KINDS))]
-    names = [base.id for base in site.hub.select([chosen.base] if chosen.base else [])]
+    names = [base.id for base in site.hub.select([chosen["base"]] if chosen["base"] else [])]
     return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]
 
 

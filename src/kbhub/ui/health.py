@@ -14,7 +14,6 @@ from starlette.responses import Response, StreamingResponse
 from kbhub.editing.findings import CHECKS
 from kbhub.errors import ConfigError, UsageError
 from kbhub.reading.lists import status
-from kbhub.render.html import WIDTH
 from kbhub.setup.bases import edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
@@ -37,7 +36,7 @@ def health_page(request: Request) -> Response:
     with suppress(ConfigError):  # which `doctor` reports
         overview = status(site.hub).model_copy(update={"notes": outside(site.hub)})
     diagnosis = examine(site.hub)
-    return site.page(request, "health.html", title="Health", overview=overview, diagnosis=diagnosis, width=WIDTH)
+    return site.page(request, "health.html", title="Health", overview=overview, diagnosis=diagnosis)
 
 
 def audit_part(request: Request) -> Response:

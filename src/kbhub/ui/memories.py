@@ -20,7 +20,7 @@ from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_in, vectors_of
-from kbhub.render.html import HEIGHT, WIDTH, columns, strength_curve
+from kbhub.render.html import strength_curve
 from kbhub.ui.documents import read_address
 from kbhub.ui.site import Form, number_of, posted, site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered, show_log
@@ -70,7 +70,6 @@ def memories_page(request: Request) -> Response:
         total=listed.total - superseded,
         superseded=superseded,
         notes=listed.notes,
-        offset=offset,
         next_page=f"/memories?{after}" if offset + PAGE < listed.total else None,
         changed=changed,
         alike=() if query else alike(site.hub, every),
@@ -229,6 +228,7 @@ def gaps_page(request: Request) -> Response:
         by_day.setdefault(query.asked[:10], Counter())[query.verdict or "unjudged"] += 1
     today = datetime.fromtimestamp(site.hub.options.clock(), UTC).date()
     days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
+    shown = [(day, by_day.get(day, Counter())) for day in days]
     read = Counter(ref for query in log.queries for ref in query.read)
     return site.page(
         request,
@@ -237,9 +237,9 @@ def gaps_page(request: Request) -> Response:
         found=found,
         log=log,
         recent=log.queries[:SHOWN],
-        columns=columns(days, by_day, VERDICTS),
+        days=shown,
+        most=max(counts.total() for _, counts in shown) or 1,
         names=VERDICTS,
-        size=(WIDTH, HEIGHT),
         most_read=[(ref, read_address(ref), count) for ref, count in read.most_common(MOST_READ)],
         slow=sorted(took.items(), key=lambda one: -one[1])[:MOST_READ],
         places=[base for base in site.bases() if why_not_writable(site.hub, base) is None and base.kind == "document"],

@@ -61,13 +61,6 @@ SAVED = "saved "
 
 ASK = "ask"
 
-EXAMPLES = (
-    ("kind:memory", "memories"),
-    ("age:<7d", "what changed this week"),
-    ('"exact phrase"', "words in this order"),
-    ("deploy -draft", "without a word"),
-)
-
 _FILTER_WORD = re.compile(rf"-?{FILTER}")
 
 
@@ -151,7 +144,6 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
         changed=sorted(changed, key=lambda one: one[0], reverse=True)[:STARTED],
         tags=tags.most_common(SHOWN_TAGS * 2),
         counted_bases=counted_bases(site) if empty else (),
-        examples=EXAMPLES,
     )
 
 

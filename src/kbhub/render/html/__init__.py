@@ -25,7 +25,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from kbhub.documents.markdown import heading_end
-from kbhub.documents.shown_text import TAB, renderable
+from kbhub.documents.shown_text import CALLOUT, TAB, renderable
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
@@ -35,7 +35,7 @@ from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
-from kbhub.workspace.formats import has_markdown, is_native
+from kbhub.workspace.formats import has_markdown, is_native, suffix_of
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
@@ -65,7 +65,7 @@ def environment() -> Environment:
     files = FileSystemLoader(HERE / "templates")
     made = Environment(loader=files, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": _ago, "passed_over": passed_over_text}
-    texts = {"coded": _coded, "marked": _marked, "passage": _passage, "why": why, "contribution": contribution_of}
+    texts = {"coded": _coded, "passage": _passage, "why": why, "contribution": contribution_of}
     words = {"verdict_words": verdict_words, "is_unfinished": is_unfinished}
     made.filters.update(**sizes, **texts, **words, url=partial(quote, safe="/@:"))
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
@@ -76,11 +76,6 @@ def environment() -> Environment:
 def rendered(name: str, **values: Any) -> str:
     """Render a file below `templates/` with variables."""
     return environment().get_template(name).render(values)
-
-
-def _marked(text: str, terms: Sequence[str]) -> Markup:
-    """Return a text with the words of a query (`SearchResult.terms`) marked."""
-    return _with_marks(neutralised(text), terms_of(tuple(terms)))
 
 
 def _with_marks(text: str, terms: tuple[Term, ...]) -> Markup:
@@ -95,7 +90,8 @@ def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
     plain = _MARKS.sub(lambda match: (match["text"] or "").replace("`", "") or ("" if match["mark"] else " "), text)
     line = " ".join(entities.unescape(plain.strip() or text.lstrip("# ")).split())
-    return _marked(excerpt(line, terms_of(tuple(terms)), PASSAGE)[0], terms)
+    wanted = terms_of(tuple(terms))
+    return _with_marks(neutralised(excerpt(line, wanted, PASSAGE)[0]), wanted)
 
 
 def _coded(text: str) -> Markup:
@@ -113,41 +109,20 @@ def _ago(moment: str | float | None, now: float) -> str:
     return ago_text(now - moment)
 
 
-WIDTH, HEIGHT = 300.0, 60.0
-"""Units of a plot's view box."""
-
 DAYS_AHEAD = 200
 """Days of a memory's curve after its last use: until it fades no further, and a little more."""
 
 
 def strength_curve(memory: MemoryFile, now: float) -> dict[str, Any]:
-    """Return how a memory's strength falls after its last use: the points of a line, and where `now` is across."""
+    """Return the points (day, 1 - strength) of a line from a memory's last use on, and on which day `now` is."""
     last, uses = memory.last_use(), memory.use.uses if memory.use else 0
 
-    def place(day: float) -> tuple[float, float]:
+    def point(day: float) -> str:
         value = strength(memory.facts.source, uses, last, last + day * DAY_SECONDS, memory.facts.misleading)
-        return round(day / DAYS_AHEAD * WIDTH, 1), round((1 - value) * HEIGHT, 1)
+        return f"{day},{1 - value:.3f}"
 
     elapsed = min(max(0.0, (now - last) / DAY_SECONDS), DAYS_AHEAD)
-    corners = [place(day) for day in (0, FADING_DAYS, DAYS_AHEAD)]
-    return {"points": " ".join(f"{left},{top}" for left, top in corners), "now": place(elapsed)[0]}
-
-
-def columns(days: Sequence[str], counts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a column per day, scaled to the largest; its parts (name, top, height) are those of `names`, upwards."""
-    of = [counts.get(day, {}) for day in days]
-    most = max((sum(one.values()) for one in of), default=0) or 1
-    step = WIDTH / max(len(days), 1)
-    made = []
-    for number, (day, one) in enumerate(zip(days, of, strict=True)):
-        bottom, parts = HEIGHT, []
-        for name in names:
-            height = one.get(name, 0) / most * HEIGHT
-            bottom -= height
-            parts.append((name, round(bottom, 2), round(height, 2)))
-        place = {"x": round(number * step, 2), "width": round(step * 0.8, 2)}
-        made.append({"label": day, **place, "parts": parts, "total": sum(one.values())})
-    return made
+    return {"points": " ".join(map(point, (0, FADING_DAYS, DAYS_AHEAD))), "now": round(elapsed, 1), "days": DAYS_AHEAD}
 
 
 PART_CHARACTERS = 200_000
@@ -171,6 +146,22 @@ _FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
 
 _BOXES = {"[ ] ": "☐", "[x] ": "☑"}
 
+_KIND = re.compile(rf"{CALLOUT}([\w-]+) ")
+_BOX = r"(?<=[*+-] )\[(?P<box>[ xX*-])\](?= )"
+_PAIR = r"(?<![\w{0}])[{0}](?P<{1}>[^\s{0}](?:[^{0}]{{0,300}}[^\s{0}])?)[{0}](?![\w{0}])"
+_MARKUP = {
+    ".rst": r"^\.\. _[^:]{1,300}:(?: \S+)?$|``(?P<code>[^`]{1,300})``|\*\*(?P<strong>[^\s*](?:[^*]{0,300}[^\s*])?)\*\*"
+    rf"|{_PAIR.format('*', 'em')}|(?::(?P<role>[a-z][\w:+-]{{0,40}}):)?`(?P<text>(?:[^`&]|&(?!lt;)){{1,300}})"
+    r"(?:&lt;(?P<target>[^`\s]{1,300})&gt;)?`(?(role)|__?)",
+    ".adoc": r"^\[\[[\w-]+\]\]$|`\+?(?P<code>[^`]{1,300}?)\+?`|"
+    rf"{_PAIR.format('*', 'strong')}|{_PAIR.format('_', 'em')}"
+    r"|(?:(?:link:|xref:|(?=https?://))(?P<target>[^\s\[\]]{1,300})\[|&lt;&lt;[^&,]{1,300},)"
+    rf"(?P<text>[^\[\]&]{{1,300}})(?:\]|&gt;&gt;)|{_BOX}",
+    ".org": rf"{_PAIR.format('=~', 'code')}|{_PAIR.format('*', 'strong')}|{_PAIR.format('/', 'em')}|{_BOX}"
+    r"|\[\[(?:file:)?(?P<target>[^\[\]]{1,300})\](?:\[(?P<text>[^\[\]]{1,300})\])?\]",
+}
+"""Suffix → what is certain of its inline markup, in text that is escaped."""
+
 _BLOCKS = frozenset(
     ("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "blockquote_open", "html_block", "hr")
 )
@@ -184,18 +175,18 @@ TAGS = (
 """Elements that a document may have; of others the text stays."""
 
 _ATTRIBUTES = {
-    "a": {"href", "title", "class"},
+    "a": {"href", "title"},
     "img": {"src", "alt", "title", "width", "height"},
     "ol": {"start"},
     "td": {"align", "colspan", "rowspan"},
     "th": {"align", "colspan", "rowspan", "scope"},
     "details": {"open", "name"},
-    "code": {"class"},
-    "span": {"class"},
-    "*": {"id", "class", "data-line"},
+    "*": {"id", "class"},
 }
 
-_CLASSES = re.compile(rf"found|inert|cite|tabs|language-[\w+-]+|{CODE_CLASS}\w+")
+_CLASSES = re.compile(
+    rf"found|inert|cite|tabs|task|callout|callout-[\w-]+|plain|prose|language-[\w+-]+|{CODE_CLASS}\w+"
+)
 
 
 @struct
@@ -237,27 +228,43 @@ def document_html(
 ) -> Markup:
     """Return lines of a document as HTML, with lines `found` and `terms` marked."""
     if not has_markdown(document.path):
-        return _marked_html(_plain(document, part, found), terms)
+        return _marked_html(_clean(_plain(document, part, found), addresses, set()), terms)
     text = "\n".join(line[:PART_CHARACTERS] for line in document.lines[part.start - 1 : part.end])
-    environment: dict[str, Any] = {"addresses": addresses, "issued": set()}
-    tokens = _parser().parse(renderable(neutralised(text), tabs=True), environment)
+    environment = {"addresses": addresses, "issued": set()}
+    tokens = _tokens(text, environment, mdx=suffix_of(document.path) == ".mdx")
     _number(tokens, part.start, found)
-    _show_unknown_tags(tokens)
-    for item, token in zip(tokens, tokens[2:], strict=False):  # `[ ]` and `[x]` in front of list items are boxes
-        box = _BOXES.get(token.content[:4].lower()) if item.type == "list_item_open" else None
-        if box and token.children:
-            token.children[0].content = box + token.children[0].content[3:]
-    html = _parser().renderer.render(_tabbed(tokens), _parser().options, environment)
-    return _marked_html(_clean(html, addresses, environment["issued"]), terms)
+    return _marked_html(_html(tokens, environment), terms)
 
 
 def answer_html(text: str, citations: Mapping[int, str] | None = None) -> Markup:
     """Return an answer or a passage in Markdown as HTML, with `[n]` linked to the address of citation n, if any."""
     nothing = Addresses(lambda _target, _fragment: None, lambda _path: None)
-    issued = set((citations or {}).values())
-    environment = {"addresses": nothing, "issued": issued, "citations": citations}
-    html = _parser().render(renderable(neutralised(text)), environment)
-    return Markup(_clean(html, nothing, issued))  # noqa: S704 - nh3 has cleaned it
+    environment = {"addresses": nothing, "issued": set((citations or {}).values()), "citations": citations}
+    return Markup(_html(_tokens(text, environment), environment))  # noqa: S704 - nh3 has cleaned it
+
+
+def _tokens(text: str, environment: dict[str, Any], *, mdx: bool = False) -> list[Token]:
+    """Parse Markdown of any site; `[ ]` and `[x]` in front of list items are boxes, and quotes may be callouts."""
+    tokens = _parser(mdx=mdx).parse(renderable(neutralised(text), tabs=True), environment)
+    _show_unknown_tags(tokens)
+    for at, token in enumerate(tokens):
+        children, around = token.children or (), tokens[max(at - 2, 0)]
+        box = _BOXES.get(token.content[:4].lower()) if around.type == "list_item_open" else None
+        if box and children:
+            children[0].content = box + children[0].content[3:]
+            around.attrSet("class", "task")
+        for child in children:
+            if kind := _KIND.match(child.content):
+                child.content = child.content[kind.end() :]
+                if around.type == "blockquote_open":
+                    around.attrSet("class", f"callout callout-{kind[1]}")
+    return tokens
+
+
+def _html(tokens: Sequence[Token], environment: dict[str, Any]) -> str:
+    """Return tokens as clean HTML."""
+    html = _parser().renderer.render(_tabbed(tokens), _parser().options, environment)
+    return _clean(html, environment["addresses"], environment["issued"])
 
 
 def _marked_html(html: str, terms: Sequence[str]) -> Markup:
@@ -268,8 +275,9 @@ def _marked_html(html: str, terms: Sequence[str]) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - its tags are as they were, and its text is escaped
 
 
-def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]) -> Markup:
-    """Return text of another format: its headings and code as such, other lines as they are."""
+def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]) -> str:
+    """Return text of another format: its headings, code and inline markup as such, other lines as they are."""
+    markup = _MARKUP.get(suffix_of(document.path), "(?!)")
     kinds: dict[int, Heading | str] = {}
     for first, last in (*document.fences, *document.tables):
         kinds |= dict.fromkeys(range(first, last + 1), "plain")
@@ -283,23 +291,43 @@ def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]
         for number in numbers:
             line = kind.text if isinstance(kind, Heading) else document.lines[number - 1][:PART_CHARACTERS]
             text = escape(neutralised(line))
+            if kind == "plain prose":
+                text = Markup(re.sub(markup, _marked_up, text))  # noqa: S704 - it was escaped
             if number in starts and not isinstance(kind, Heading):
-                text = Markup('<span id="doc-line-{}">{}</span>').format(number, text)
+                text = Markup('<span id="line-{}">{}</span>').format(number, text)
             shown.append(mark.format(text) if any(begin <= number <= end for begin, end in found) else text)
         if isinstance(kind, Heading):
-            blocks.append(Markup('<h{0} id="doc-line-{1}">{2}</h{0}>').format(kind.level, kind.line, shown[0]))
+            blocks.append(Markup('<h{0} id="line-{1}">{2}</h{0}>').format(kind.level, kind.line, shown[0]))
         elif any(shown):
             text, name = Markup("\n").join(shown).strip("\n"), kind if starts else "plain"
             blocks.append(Markup('<pre class="{}">{}</pre>').format(name, text))
     return Markup().join(blocks)
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
+def _marked_up(match: re.Match[str]) -> str:
+    """Return inline markup of another format as HTML, which is yet to be cleaned."""
+    found = {name: text for name, text in match.groupdict().items() if text}
+    for tag in ("code", "strong", "em"):
+        if tag in found:
+            return f"<{tag}>{found[tag]}</{tag}>"
+    if box := found.get("box"):
+        return "☐" if box == " " else "☑"
+    role, target = found.get("role", ""), found.get("target", "")
+    text = found.get("text", target).strip()
+    if role and not role.endswith(("ref", "doc", "term", "pep", "rfc", "any")):
+        return f"<code>{text.rpartition('.')[2] if text.startswith('~') else text.lstrip('!')}</code>"
+    target = f"{target or text}.rst" if role.endswith("doc") else target
+    return f'<a href="{target}">{text}</a>' if target and not role.endswith("ref") else text
+
+
+@lru_cache(maxsize=2)
+def _parser(*, mdx: bool = False) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True, "highlight": _highlighted}).enable(["table", "strikethrough"])
     parser.use(footnote_plugin, inline=False)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.inline.ruler.before("link", "citation", _citation)
+    if mdx:
+        parser.disable("code")  # what is indented belongs to a component
     return parser
 
 
@@ -326,13 +354,16 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
             state.tokens[-1].children, state.tokens[-1].content = [], target
             state.env["issued"].add(image)
         else:
-            opened = state.push("link_open", "a", 1)
-            opened.attrs = {"href": address} if address else {"class": "inert"}
             state.env["issued"].add(address)
-            state.push("text", "", 0).content = (match[3] or match[2]).strip()
-            state.push("link_close", "a", -1)
+            _push_link(state, (match[3] or match[2]).strip(), {"href": address} if address else {"class": "inert"})
     state.pos = match.end()
     return True
+
+
+def _push_link(state: StateInline, text: str, attributes: dict[str, str | int | float]) -> None:
+    state.push("link_open", "a", 1).attrs = attributes
+    state.push("text", "", 0).content = text
+    state.push("link_close", "a", -1)
 
 
 def _citation(state: StateInline, silent: bool) -> bool:
@@ -343,11 +374,7 @@ def _citation(state: StateInline, silent: bool) -> bool:
     if not silent:
         for number in map(int, match[1].replace(" ", "").split(",")):
             address = state.env["citations"].get(number)
-            state.push("link_open", "a", 1).attrs = (
-                {"href": address, "class": "cite"} if address else {"class": "inert"}
-            )
-            state.push("text", "", 0).content = f"[{number}]"
-            state.push("link_close", "a", -1)
+            _push_link(state, f"[{number}]", {"href": address, "class": "cite"} if address else {"class": "inert"})
     state.pos = match.end()
     return True
 
@@ -404,7 +431,7 @@ def _tabbed(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]]) -> None:
-    """Add line numbers to blocks, anchors to headings, and marks to the lines of a hit."""
+    """Add anchors to headings, and marks to the lines of a hit."""
     for at, token in enumerate(tokens):
         if token.map is None or token.type not in _BLOCKS:
             continue
@@ -413,7 +440,6 @@ def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]
             token = tokens[at - 1]
             if token.type != "list_item_open":
                 continue
-        token.attrSet("data-line", str(first))
         if token.type == "heading_open" and not _is_tab(tokens, at):
             token.attrSet("id", f"line-{first}")
         if token.type != "blockquote_open" and any(begin <= last and first <= end for begin, end in found):
@@ -424,8 +450,6 @@ def _clean(html: str, addresses: Addresses, issued: set[str]) -> str:
     def attribute(tag: str, name: str, value: str) -> str | None:
         if name == "class":
             return " ".join(word for word in value.split() if _CLASSES.fullmatch(word)) or None
-        if name == "data-line":
-            return value if value.isdecimal() else None
         if (tag, name) == ("a", "href"):
             if value in issued or value.startswith(("http://", "https://")):
                 return value
