@@ -1,9 +1,9 @@
 """The models' side of the wire for real clients: one tool call, then a word, and every request kept."""
 
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from ollama_server import Handler, serving
 
 SAID = "Done."
 
@@ -78,25 +78,19 @@ FORMS = {
 
 
 class ModelServer:
-    """A server for all of them, on a port of this machine."""
+    """All of them: which tool a model calls, and what it was sent."""
 
     def __init__(self, tool):
         self.requests: list[str] = []
         self.tool = tool
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def _handler(outer):  # noqa: N805 - the handler is `self`
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                """Say nothing."""
-
-            def do_POST(self):
+        class Models(Handler):
+            def do_POST(self):  # noqa: N802 - the library names it, as below
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
                 form = next((form for end, form in FORMS.items() if end in self.path), None)
                 if form is None or "count_tokens" in self.path:
-                    self._answer(b'{"input_tokens": 1}', "application/json")
+                    self.answer(b'{"input_tokens": 1}')
                     return
                 outer.requests.append(body)
                 asked = json.loads(body)
@@ -107,26 +101,14 @@ class ModelServer:
                     + f"data: {json.dumps(event) if event else '[DONE]'}\n\n"
                     for event in events
                 ]
-                self._answer("".join(lines).encode(), "text/event-stream")
+                self.answer("".join(lines).encode(), kind="text/event-stream")
 
-            def do_GET(self):
-                self._answer(b'{"data": [], "models": []}', "application/json")
+            def do_GET(self):  # noqa: N802
+                self.answer(b'{"data": [], "models": []}')
 
-            def _answer(self, data, kind):
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        return Handler
+        return Models
 
     @contextmanager
     def serving(self):
-        self._thread.start()
-        try:
+        with serving(self._handler()) as self.address:
             yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join(10)

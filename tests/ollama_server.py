@@ -80,25 +80,43 @@ def words_vector(text: str) -> list[float]:
     return vector
 
 
+class Handler(BaseHTTPRequestHandler):
+    """What answers without a word on standard error."""
+
+    def log_message(self, *arguments) -> None:
+        """Say nothing."""
+
+    def answer(self, data: bytes, status: int = 200, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
 @contextmanager
-def running_ollama():
-    """Run a server on a free port of this machine until the end of the block."""
-    script = OllamaServer()
-
-    class Handler(_Handler):
-        server_script = script
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+def serving(handler: type[Handler]):
+    """Serve on a free port of this machine until the end of the block; gives the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield script
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        script.released.set()
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def running_ollama():
+    """Run a server until the end of the block."""
+    script = OllamaServer()
+    with serving(type("Scripted", (_Ollama,), {"server_script": script})) as script.url:
+        try:
+            yield script
+        finally:
+            script.released.set()
 
 
 @pytest.fixture
@@ -108,12 +126,9 @@ def ollama():
         yield running
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Ollama(Handler):
     server_script: OllamaServer
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, *arguments) -> None:
-        """Say nothing."""
 
     def do_GET(self) -> None:
         self._serve(None)
@@ -151,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif script.drip:
             self._drip()
         elif script.raw is not None:
-            self._bytes(script.raw)
+            self.answer(script.raw)
         else:
             return False
         return True
@@ -170,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             "/v1/embeddings": lambda: self._openai(body),
         }.get(self.path)
         if answer is None:
-            self._bytes(b"404 page not found", 404, "text/plain")
+            self.answer(b"404 page not found", 404, "text/plain")
         else:
             answer()
 
@@ -192,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = {"message": {"role": "assistant", "content": piece, "thinking": thinking}} if chat else {}
             done = number == len(pieces) - 1
             lines.append(json.dumps({"model": body["model"], "done": done, "response": piece, **text}))
-        self._bytes("\n".join(lines).encode() + b"\n", 200, "application/x-ndjson")
+        self.answer("\n".join(lines).encode() + b"\n", 200, "application/x-ndjson")
 
     def _embed(self, body: Any) -> None:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
@@ -218,11 +233,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def _json(self, value: Any, status: int = 200) -> None:
-        self._bytes(json.dumps(value).encode(), status)
-
-    def _bytes(self, data: bytes, status: int = 200, kind: str = "application/json") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.answer(json.dumps(value).encode(), status)

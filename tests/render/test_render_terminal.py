@@ -309,10 +309,10 @@ def test_a_table_that_cannot_fit_is_told_row_by_row_and_half_a_block_keeps_its_l
 
 @pytest.mark.parametrize("piece", ["[", "> ", "`", "* ", "![a](", "|a", "&#x202e;", "<a ", "\\", "_a*", "- a\n  "])
 def test_a_document_made_to_take_long_is_shown_in_time(piece):
-    began = time.monotonic()
+    began = time.thread_time()  # a busy machine makes it late, not longer
     shown = drawn(piece * (20_000 // len(piece)), 80, colour=True)
 
-    assert time.monotonic() - began < 20
+    assert time.thread_time() - began < 20
     assert not acts_on_terminals(STYLES.sub("", shown))
 
 
