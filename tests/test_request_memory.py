@@ -317,16 +317,17 @@ def test_servers_that_start_together_index_once(environment, count):
 
 def test_a_server_takes_over_when_the_process_that_indexes_is_killed(environment, children):
     """The rest is indexed by who is left, without being asked."""
-    for number in range(400):
-        environment.write(f"knowledge/{number}.md", f"# Note {number}\n\n{'words of many kinds ' * 60}\n")
+    for number in range(40):
+        environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nAbout zebra{number}.\n")
     (base,) = (hub := environment.hub()).select()
     child = children.start("index_until", base.path, hub.index(base).path, "outside", 0)
     assert children.line() == "change"
+    os.kill(child, signal.SIGSTOP)
     with windows(environment) as begin:
         window = begin(SERVE)
         window.handshake()
         window.ask(LIST)
         os.kill(child, signal.SIGKILL)
         assert children.ended() == -signal.SIGKILL
-        until(lambda: documents(window) == 400)
+        until(lambda: documents(window) == 40)
         assert window.end() == 0

@@ -10,7 +10,7 @@ from dataclasses import replace
 import apsw
 import pytest
 from filelock import FileLock
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import faults
@@ -456,28 +456,3 @@ def test_git_is_not_asked_where_no_repository_is(folder, monkeypatch):
     monkeypatch.setattr(kbhub.workspace.git.subprocess, "run", lambda *_, **__: asked.append(1))
     folder.sync()
     assert asked == []
-
-
-names = st.sampled_from(["a.md", "b.md", "sub/c.md", "sub/d.md"])
-texts = st.sampled_from(
-    ["# A\n\nalpha", "# B\n\nbeta\n\n## C\n\ngamma", "", "delta " * 700, "---\ntags: [x]\n---\nepsilon"]
-)
-edits = st.lists(st.one_of(st.tuples(names, texts), st.tuples(names, st.none())), max_size=8)
-
-
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(edits, min_size=1, max_size=3))
-def test_a_sync_after_any_edits_equals_a_rebuild(tmp_path_factory, rounds):
-    folder = Folder(tmp_path_factory.mktemp("edits"))
-    for age, edits in enumerate(rounds):
-        for name, text in edits:
-            if text is None:
-                (folder.base.path / name).unlink(missing_ok=True)
-            else:
-                folder.write(name, text, age_hours=10 - age)
-        folder.sync()
-    stepwise = folder.content()
-    folder.index_path.unlink()
-    folder.sync()
-
-    assert folder.content() == stepwise
