@@ -114,6 +114,7 @@ def test_hits_are_shown_and_read_in_the_client(view):
     frame.locator(".hit summary").first.click()
     expect(frame.locator(".trace tbody tr").first).to_contain_text("keyword")
     assert frame.locator("html").evaluate("root => getComputedStyle(root).colorScheme") == "dark"
+    assert frame.locator("body").evaluate("body => getComputedStyle(body).minHeight") == "0px"  # as high as its content
     methods = [message.get("method") for message in tab.evaluate("seen")]
     assert methods[0] == "ui/initialize"
     assert "ui/notifications/initialized" in methods
