@@ -447,8 +447,7 @@ def hostile(environment):
     environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
     environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
     environment.write("knowledge/diagrams.md", DIAGRAMS)
-    picture = "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
-    environment.write("knowledge/x.svg", picture)
+    environment.write("knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>hacked=1</script></svg>")
     environment.hub().sync()
 
 
