@@ -119,6 +119,15 @@ DAMAGES = {
 }
 
 
+def test_what_another_process_writes_between_two_looks_is_no_damage(shop):
+    """Of a snapshot in which nothing was searched, FTS5 has the segments of an earlier one."""
+    hub = shop.hub()
+    for number in range(20):
+        shop.write(f"knowledge/{number}.md", f"# {number}\n\nWords.\n")
+        shop.hub().sync()
+        assert [one.message for one in examine(hub).findings if one.level == "error"] == []
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_broken_index_is_found_and_made_anew(shop, damage):
     path = index_of(shop)

@@ -35,8 +35,7 @@ def health_page(request: Request) -> Response:
     site.look()
     with suppress(ConfigError):  # which `doctor` reports
         overview = status(site.hub).model_copy(update={"notes": outside(site.hub)})
-    diagnosis = examine(site.hub)
-    return site.page(request, "health.html", title="Health", overview=overview, diagnosis=diagnosis)
+    return site.page(request, "health.html", title="Health", overview=overview, diagnosis=examine(site.hub))
 
 
 def audit_part(request: Request) -> Response:
