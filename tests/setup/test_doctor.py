@@ -120,7 +120,6 @@ DAMAGES = {
 
 
 def test_what_another_process_writes_between_two_looks_is_no_damage(shop):
-    """Of a snapshot in which nothing was searched, FTS5 has the segments of an earlier one."""
     hub = shop.hub()
     for number in range(20):
         shop.write(f"knowledge/{number}.md", f"# {number}\n\nWords.\n")

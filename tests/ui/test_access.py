@@ -442,11 +442,13 @@ No diagram <script>hacked=1</script>
 
 @pytest.fixture
 def hostile(environment):
-    """Knowledge made to harm, there before a page looks for some."""
+    """Knowledge made to harm, or large, there before a page looks for some."""
     environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
     environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
     environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
     environment.write("knowledge/diagrams.md", DIAGRAMS)
+    lines = [f"Line {number} of it, with some words to make it long enough." for number in range(20_000)]
+    environment.write("knowledge/large.md", "# Large\n\n" + "\n\n".join(lines))
     environment.write("knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>hacked=1</script></svg>")
     environment.hub().sync()
 
@@ -454,10 +456,8 @@ def hostile(environment):
 @pytest.mark.slow
 @pytest.mark.usefixtures("hostile")
 def test_all_of_it_at_once_in_a_browser(tab):
-    paths = (
-        "/read?ref=hostile.md", "/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/documents",
-    )  # fmt: skip
-    for path in (*paths, "/graph", "/health", "/?mode=ask&q=xylophone", "/gaps"):
+    searches = ("/?q=hacked", "/?q=xylophone", "/?q=<script>window.hacked=1</script>", "/?mode=ask&q=xylophone")
+    for path in ("/read?ref=hostile.md", *searches, "/documents", "/graph", "/health", "/gaps"):
         page = tab.go(path)
         page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
         assert page.evaluate("window.hacked") is None
@@ -494,22 +494,13 @@ def test_a_diagram_runs_and_reaches_nothing(tab):
     assert tab.dialogs == []
 
 
-@pytest.fixture
-def large(environment):
-    """Knowledge of one large document, there before a page looks for some."""
-    lines = [f"Line {number} of it, with some words to make it long enough." for number in range(20_000)]
-    environment.write("knowledge/large.md", "# Large\n\n" + "\n\n".join(lines))
-    environment.hub().sync()
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("large")
+@pytest.mark.usefixtures("hostile")
 def test_a_large_document_is_shown_in_parts(tab):
     """A megabyte is not one page; the lines that were found are on the one that opens."""
     page = tab.go("/read?ref=large.md:30003-30003")
-    assert (
-        page.locator(".body .found").first.inner_text() == "Line 15000 of it, with some words to make it long enough."
-    )
+    found = page.locator(".body .found").first.inner_text()
+    assert found == "Line 15000 of it, with some words to make it long enough."
     assert len(page.content()) < 1_000_000
     page.get_by_role("link", name="Lines before").click()
     assert "Line 9000 of it" in page.content() or "Line 12000 of it" in page.content()
