@@ -9,7 +9,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from kbhub.cli.commands.search import MACHINE_LIMIT
-from kbhub.render.terminal import cell_width
+from kbhub.documents.shown_text import cell_width
 from setup_machine import Terminal
 
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"

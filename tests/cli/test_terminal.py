@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.render.terminal import cell_width
+from kbhub.documents.shown_text import cell_width
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudoterminals")
 

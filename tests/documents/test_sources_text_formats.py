@@ -114,7 +114,7 @@ def test_restructuredtext_has_its_structure():
 def test_restructuredtext_may_begin_with_the_fields_of_a_pep():
     text = "PEP: 9\nTitle: One way\n  to write\nSuperseded-By: 10\n\nAbstract\n========\n\nNote: one\nTwo: more\n"
     document = read("pep-0009.rst", text)
-    assert (document.title, headings(document)) == ("One way to write", [(1, "Abstract", 6)])
+    assert (document.title, document.body, headings(document)) == ("One way to write", 4, [(1, "Abstract", 6)])
     assert document.front_matter == {"pep": "9", "superseded-by": "10"}
     assert read("a.rst", "Note: a draft.\n\nMore: text\n").front_matter == {}
 

@@ -123,11 +123,14 @@ def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(
 def test_a_prompt_that_asks_for_a_decision_is_told_what_was_decided(shop, environment):
     filler = " ".join(f"Word{number}" for number in range(250))
     context = f"## Context\n\nKumquat caching of session tokens in the kumquat cache. {filler}"
-    environment.write("knowledge/kumquat.md", f"# Kumquat cache\n\n{context}\n\n## Decision\n\nIt is Etcd. {filler}\n")
+    environment.write(
+        "knowledge/kumquat.md", f"# Kumquat cache\n\n{context}\n\n## Decision Outcome:\n\nIt is Etcd. {filler}\n"
+    )
     shop.sync()
     prompts = [f"{what} the kumquat cache of session tokens?" for what in ("What did we decide on", "What is in")]
     decided, other = (said(shop, event("prompt", environment.project, prompt=prompt)) for prompt in prompts)
 
+    assert '"Kumquat cache › Decision Outcome":' in decided
     assert ("It is Etcd" in decided, "It is Etcd" in other, "caching" in other) == (True, False, True)
 
 

@@ -304,6 +304,37 @@ def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_no
     # What stands before is shown from the beginning of its paragraph, or not at all.
     part, _ = excerpt(f"{prose}\n\nThe needle is here.\n\nMore.", parse_query("needle").terms, 200)
     assert part == "The needle is here.\n\nMore."
+    quote = prose.replace("\n", "\n> ")
+    assert excerpt(f"> {quote}", terms, 200)[0][:3] == "…> "
+
+
+def test_an_excerpt_begins_with_its_code_and_ends_with_text():
+    """The first line of code that is too long stands before its part; a heading without its text is left out."""
+    step, filler = "Then run it.\n\n", "".join(f"line {number} of the code\n" for number in range(30))
+    terms = parse_query("needle").terms
+    near = f"{'Before. ' * 90}\n\n```sh\nfirst\n\nneedle\n```\n\n{step * 30}"
+    assert excerpt(near, terms, 90)[0].startswith("```sh\nfirst\n\nneedle\n```\n\nThen run it.")
+    far = f"Text.\n\n```sh\n{filler}\nneedle\nlast\n```\n\n## Locks\n\n{step * 30}"
+    assert excerpt(far, terms, 38) == ("```sh\nneedle\nlast\n```", far[: far.index("needle")].count("\n") - 1)
+    cut = f"{filler}\nneedle\n```\n\n{step}## Locks\n\n"
+    assert excerpt(cut, terms, 50) == ("```\nneedle\n```\n\nThen run it.", 30)
+    assert excerpt("needle\n```\n\n# Text\n\n## Locks\n", terms, 90) == ("```\nneedle\n```", -1)
+    assert excerpt("\n```\n\nA needle.\n\n```sh\n# run\n```", terms, 90) == ("\nA needle.\n\n```sh\n# run\n```", 2)
+    after = f"{filler}```\n\nThe needle is here.\n\nMore."
+    assert excerpt(f"```\n{after}", terms, 90) == ("The needle is here.\n\nMore.", 33)
+    assert [excerpt(text, terms, 90)[0] for text in ("# Needle", "# Needle\n\n## Locks")] == [
+        "# Needle",
+        "# Needle\n\n## Locks",
+    ]
+
+
+def test_an_excerpt_is_not_cut_within_a_link():
+    for link in ("[the guide of it](guide.md#of-it)", "[[The long guide of it#Part|guide]]"):
+        text = f"{'Before it all. ' * 20}See {link}. A needle, see {link}, {link} and {link}, is shown. {'More. ' * 99}"
+        for limit in range(80, 300, 10):
+            part = excerpt(text, parse_query("needle").terms, limit)[0]
+            assert "needle" in part
+            assert not set(part.replace(link, "")) & set("[]()")
 
 
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():

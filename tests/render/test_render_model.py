@@ -105,11 +105,6 @@ def test_behind_a_certain_first_hit_the_others_are_one_line_each():
 
 
 def test_an_excerpt_that_is_a_part_says_which_and_is_verbatim_in_a_fence_it_cannot_close():
-    code = "\n```\n\nUse the full path.\n\n```sh\nwhich kbhub\n```\n"
-    text = answer([hit(excerpt=code, excerpt_line=10, end_line=40)])
-
-    assert "````\nUse the full path.\n" in text
-    assert "shown: 13-" in text
     assert answer([hit(start_line=3, end_line=40, excerpt_line=20)]).endswith("```\n   shown: 20-22")
     assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
 

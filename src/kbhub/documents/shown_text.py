@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Container, Iterator, Sequence
+from itertools import groupby
 
 TITLE_BYTES = 160
 """UTF-8 bytes shown of a title with its headings."""
@@ -19,6 +21,11 @@ _INLINE = re.compile(
     r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)(?!`)|\*\*|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
     r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
 )
+_INLINE_OR_PAGE = re.compile(
+    rf"{_INLINE.pattern}|!?\[\[(?:[^\[\]|]{{1,300}}+\|)?(?P<page>[^\[\]|]{{1,300}}+)\]\]"
+    r"|(?<![\w:]):[a-z]+(?:[:-][a-z]+)*:(?=`[^`\d])"
+)
+"""And links of wikis, and roles of reStructuredText but those of numbers."""
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # Bidirectional controls, zero-width and tag characters can make a text look like another.
@@ -90,6 +97,13 @@ def cut(text: str, limit: int) -> str:
     return raw[: limit - len("…".encode())].decode("utf-8", "ignore").rstrip() + "…"
 
 
+def cell_width(text: str) -> int:
+    """Return the width in columns of a text without control characters: two for wide ones, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    return sum([1 + (unicodedata.east_asian_width(one) in "WF") for one in text if not unicodedata.combining(one)])
+
+
 def sendable(text: str) -> str:
     """Remove invisible characters from a text, and break up the control tokens of chat templates with a space."""
     return _CONTROL.sub(lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", seen(text))
@@ -119,7 +133,8 @@ def unmarked(text: str) -> str:
 
 
 def _unmarked(match: re.Match[str]) -> str:
-    return html.unescape(match["entity"] or "") or match["code"] or match["text"] or match["escaped"] or ""
+    shown = match[match.lastgroup] if match.lastgroup else ""
+    return html.unescape(shown) if match.lastgroup == "entity" else shown
 
 
 _TICKS = re.compile(r"`+")
@@ -155,7 +170,7 @@ def without_code(text: str, mask: str = "x") -> str:
 NO_TEXT = "mermaid"
 """Language of diagrams, and here of code that consists of lines from other files."""
 
-_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+(?:\[![\w-]+\][+-]?[ \t]*)?")
 """The marks of a quote, and the type of a callout (GitHub, Obsidian)."""
 
@@ -188,6 +203,7 @@ _HIDDEN = (
     r"|^export[ \t]+(?:(?:const|let|var)[ \t]+[\w$]+[ \t]*=|(?:default[ \t]+)?(?:async[ \t]+)?(?:function|class)[ \t]+"
     r"[\w$]+[ \t]*[({]|default[ \t]+[\w$]+;?[ \t]*$)(?:.|\n(?![ \t]*\n))*"
     r"|<!--(?:[^<]|<(?!!--))*?-->"
+    r"|^[ \t]*<(?P<unseen>script|style)(?:[ \t][^<>]*)?>(?:[^<]|<(?!/?(?:script|style)\b))*+</(?P=unseen)>"
     r"|(?<![ \t])[ \t]*+\{/\*(?:[^*{]|\*(?!/)|\{(?!/\*))*+\*/\}"
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
     rf"(?P<attributes>\s(?:[^<>{{}}\"']|\"[^\"]*\"|'[^']*'|{_BRACES})*+)?/?>"
@@ -235,12 +251,13 @@ _RST = (
     r"^[ \t]*\.\. (?:_|(?:toctree|contents|index|currentmodule|highlight|include|literalinclude|image)::)[^\n]*"
     r"(?:\n[ \t]+\S[^\n]*|\n[ \t]*(?=\n[ \t]+\S))*"
     r"|^[ \t]*\.\. (?:code|code-block|sourcecode)::[^\n]*(?:\n[ \t]+:[\w-]+:[^\n]*)*"
-    r"|^(?P<line>[=~^\"'#*+.:_-])(?P=line){3,}[ \t]*$"
+    r"|^(?:(?P<heading>(?![=~^\"'#*+.:_>|-])\S[^\n]{0,99}+)\n)?(?P<line>[=~^\"'#*+.:_-])(?P=line){3,}[ \t]*$"
 )
 """Targets of links, directives that list or fetch something, those before code, and lines above and below titles."""
 
 _EMPTY_OR_LISTED = re.compile(
-    r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}|^[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
+    r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}|</?summary(?:[ \t][^<>]*)?>"
+    r"|^[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
 )
 """A heading of which only markup was there, what begins the text of a definition list, and lines of only a tag."""
 
@@ -249,7 +266,8 @@ _INCLUDED = re.compile(_INCLUDE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
 _UNREADABLE = re.compile(
     rf"{_HIDDEN}|{_DEFINITION}|{_RST}|!\[\[[^\[\]\n]{{0,500}}\]\]"
-    r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?![\[(:]))",
+    r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
+    r"|(?P<entity>&(?:[a-zA-Z]{2,31}|#\w{2,7});)",
     re.MULTILINE,
 )
 
@@ -299,12 +317,19 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     parts, at = list[str](), 0
     for match in pattern.finditer(masked):
         found = match.groupdict()
-        linked = found["linked"] is not None
-        shown = prose[slice(*match.span("linked" if linked else "text"))] if linked or found.get("text") else ""
-        if shown and not linked and found["label"] is None and shown.casefold() not in names:
-            continue
-        if shown and not linked and _CHARACTERS.fullmatch(shown) and (found["label"] or "").casefold() not in names:
-            continue
+        part = next((name for name in ("linked", "text", "heading") if found.get(name)), "")
+        shown = prose[slice(*match.span(part))] if part else ""
+        if part == "text" and not found["data"]:
+            name, label = shown.casefold(), (found["label"] or "").casefold()
+            unnamed = found["label"] is None and name not in names
+            if unnamed or (_CHARACTERS.fullmatch(name) and label not in names):
+                continue
+        elif part == "heading":
+            shown = f"## {shown}"
+        if found.get("entity"):
+            shown = _INVISIBLE.sub("", html.unescape(match[0]))
+            if shown and shown.isascii():  # it may be markup
+                continue
         # A bare `<Name>` is rather a placeholder than a component, unless it has its own line or something closes it.
         named = found["component"]
         surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "")
@@ -331,31 +356,47 @@ def _beside(text: str, match: re.Match[str]) -> str:
     return (text[before : match.start()] + text[match.end() : after if after >= 0 else None]).strip()
 
 
-def _code(text: str) -> dict[int, str]:
-    """Return number → language, of the lines of fenced code, however it is indented, or `NO_TEXT`."""
-    code, fence, language, inside, quoted = dict[int, str](), "", "", list[str](), False
-    for number, line in enumerate(text.split("\n")):
-        match = _FENCE.match(line)
+def code_blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield first line and end of fenced code, however it is indented; -1 as first if the text begins within it."""
+    marks = {number: match for number, line in enumerate(lines) if (match := FENCE.match(line))}
+    first, fence, quoted = -1, "", False
+    number, second = [*marks, -1, -1][:2]
+    if marks and not marks[number][2] and (len(marks) % 2 or marks[second][2]):
+        # It ends code that begins above: such a fence has no language, code above and none below.
+        above, below = [*map(str.strip, lines[:number])], "".join(lines[number + 1 : number + 2]).strip()
+        fence = marks[number][1] if not below and (not any(above) or above[-1]) else ""
+    for number, line in enumerate(lines):
+        match = marks.get(number)
         if quoted and line.lstrip()[:1] != ">":  # a quote takes its fence along
+            yield first, number
             fence, quoted = "", False
         if match and not fence:
-            fence, language, inside = match[1], (match[2].split() or [""])[0], []
-            quoted = ">" in match[0][: match.start(1)]
-            code[number] = language
-        elif fence:
-            code[number] = language
-            if match and match[1].startswith(fence) and not match[2]:
-                fence = ""
-                if any(inside) and all(map(_INCLUDED.fullmatch, filter(None, inside))):
-                    code.update(dict.fromkeys(range(number - len(inside) - 1, number + 1), NO_TEXT))
-            inside.append(line.strip())
+            first, fence, quoted = number, match[1], ">" in match[0][: match.start(1)]
+        elif match and match[1].startswith(fence) and not match[2]:
+            yield first, number + 1
+            fence, quoted = "", False
+    if fence:
+        yield first, len(lines)
+
+
+def _code(text: str) -> dict[int, str]:
+    """Return number → language, of the lines of fenced code, or `NO_TEXT`."""
+    code, lines = dict[int, str](), text.split("\n")
+    for first, end in code_blocks(lines):
+        language = FENCE.sub(r"\2", lines[first]).split()[:1] if first >= 0 else []
+        inside = [*filter(None, map(str.strip, lines[first + 1 : end - 1]))]
+        name = NO_TEXT if inside and all(map(_INCLUDED.fullmatch, inside)) else "".join(language)
+        code.update(dict.fromkeys(range(max(first, 0), end), name))
     return code
 
 
-def without_fences(text: str) -> str:
-    """Return a text without its empty lines, the marks of quotes, and the first and last lines of fenced code."""
-    lines = [_QUOTED.sub("", line) for line in text.split("\n") if not _FENCE.match(line)]
-    return "\n".join(filter(str.strip, lines))
+def without_markup(text: str) -> str:
+    """Return the lines of a text without empty ones, marks of quotes, fences, and the markup of what is not code."""
+    code, parts = _code(text), list[str]()
+    for in_code, lines in groupby(enumerate(text.split("\n")), lambda line: line[0] in code):
+        plain = "\n".join(filter(str.strip, [_QUOTED.sub("", line) for _, line in lines if not FENCE.match(line)]))
+        parts.append(plain if in_code else _INLINE_OR_PAGE.sub(_unmarked, plain))
+    return "\n".join(filter(None, parts))
 
 
 def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs: bool = False) -> Iterator[str]:

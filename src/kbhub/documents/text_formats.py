@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import field
 
 from kbhub.documents.markdown import Outline
 from kbhub.documents.markup import Visible, block_end, indent_of
+from kbhub.documents.shown_text import cell_width
 from kbhub.values import struct
 
 LEAST_UNDERLINE = 4
@@ -85,6 +85,8 @@ class _Scan:
         if self.in_head and (match := self.form.match(line)):
             end = block_end(self.lines, index, 0)
             self.outline.add_value(match[1], " ".join([match[2] or "", *self.lines[index + 1 : end]]))
+            if self.form is _PREAMBLE:
+                self.outline.body = end
             return end
         if line.lstrip().startswith(".."):
             return self._explicit(index, line)
@@ -229,19 +231,8 @@ class _Scan:
             self.outline.add_link(target, fragment, text, line)
 
 
-def width_of(text: str) -> int:
-    """Return the columns of a text, in which wide characters count double."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        (2 if unicodedata.east_asian_width(letter) in "WF" else 1)
-        for letter in text
-        if not unicodedata.combining(letter)
-    )
-
-
 def _long_enough(adornment: str, title: str) -> bool:
-    return len(adornment) >= min(LEAST_UNDERLINE, width_of(title)) if len(title) < 1000 else False
+    return len(adornment) >= min(LEAST_UNDERLINE, cell_width(title)) if len(title) < 1000 else False
 
 
 LONGEST_HEADING = 100
@@ -286,10 +277,12 @@ def _underlined(lines: Sequence[str], index: int) -> tuple[tuple[str, bool], str
     if below is None or columns or _UNDERLINE.match(text) or not any(map(str.isalnum, text)):
         return None
     if above and lines[index].rstrip() == lines[title + 1].rstrip():
-        fits = len(lines[index].rstrip()) >= width_of(text)
+        fits = len(lines[index].rstrip()) >= cell_width(text)
     else:
         # As long as the title, or nearly: otherwise it is a rule, or a table's.
-        fits = not above and abs(len(lines[title + 1].rstrip()) - width_of(text)) <= 1 and lines[title][0] not in " \t"
+        fits = (
+            not above and abs(len(lines[title + 1].rstrip()) - cell_width(text)) <= 1 and lines[title][0] not in " \t"
+        )
     return ((below[1], above is not None), text, title + 2) if fits else None
 
 

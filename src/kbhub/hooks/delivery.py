@@ -337,7 +337,8 @@ def _prompt(hub: Hub, event: events.Event, session: SessionLog, own_only: bool) 
         if memory is not None and not may_be_delivered(hub, memory, own_only=own_only):
             continue
         name = hit.ref if memory else address
-        where = " › ".join(dict.fromkeys((hit.title, *(hit.headings if part is hit else ["Decision"]))))
+        named = [heading.strip("#: ") for heading in _HEADING.findall(part.excerpt.partition("\n")[0])]
+        where = " › ".join(dict.fromkeys((hit.title, *(hit.headings if part is hit else named))))
         quote = events.as_data(_HEADING.sub("", part.excerpt), PASSAGE_BYTES)  # the headings are named before it
         mark = f", {REJECTED}" if hit.rejected else ""
         parts.append(_Part(f'- read(refs="{name}"), {events.named(where, 120)}{mark}:\n  {quote}', name))

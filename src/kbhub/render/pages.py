@@ -21,9 +21,8 @@ from rich.text import Text
 from rich.theme import Theme
 
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import scan_blocks
-from kbhub.documents.shown_text import renderable
-from kbhub.index.query.excerpts import spans
+from kbhub.documents.shown_text import code_blocks, renderable
+from kbhub.index.query.excerpts import CODE, spans
 from kbhub.render.terminal import TAB_COLUMNS, column_widths, fitted, neutralised
 
 if TYPE_CHECKING:
@@ -62,12 +61,13 @@ THEME = Theme(
 
 
 def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) -> str:
-    """Lay Markdown out for a terminal of `width` columns; front matter, long text and cut code are only wrapped."""
+    """Lay Markdown out for a terminal of `width` columns; front matter and long text are only wrapped."""
     lines = neutralised(text).split("\n")
     front = _front_matter_end(lines)
-    text, above = "\n".join(lines[front:]), [*lines[:front], ""] if front else []
+    code = CODE if -1 in dict(code_blocks(lines[front:])) else ""
+    text, above = code + "\n".join(lines[front:]), [*lines[:front], ""] if front else []
     width = max(width, LEAST_WIDTH)
-    if len(text) > DRAWN_CHARACTERS or _cut_in_code(text):
+    if len(text) > DRAWN_CHARACTERS:
         return fitted("\n".join([*above, text]), width)
     console = Console(
         file=io.StringIO(),
@@ -111,16 +111,6 @@ def _line(console: Console, segments: Iterable[Segment], terms: tuple[Term, ...]
         segment.style.render(segment.text, color_system=console._color_system) if segment.style else segment.text
         for segment in line.render(console)
     )
-
-
-def _cut_in_code(text: str) -> bool:
-    """Return whether the last code block of a text is not closed."""
-    lines = text.split("\n")
-    fences = scan_blocks(lines, 0, 0).fences
-    if not fences:
-        return False
-    first, last = fences[-1]
-    return last >= len(lines) and (first == last or not lines[-1].strip(" \t>").startswith(("```", "~~~")))
 
 
 class _Heading(Heading):

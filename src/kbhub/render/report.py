@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, dropwhile, groupby
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from kbhub.documents.shown_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, unmarked, without_fences
+from kbhub.documents.shown_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, without_markup
 from kbhub.errors import UsageError
 from kbhub.values import counted, struct
 
@@ -207,9 +207,6 @@ SEPARATOR = " · "
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\s*", re.DOTALL | re.MULTILINE)
 
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
-_CLOSING = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*\n\s*")
-
 _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
 
 
@@ -313,19 +310,15 @@ def _quote_lines(quote: Quote) -> list[str]:
         if quote.terms is not None:
             from kbhub.index.query.excerpts import excerpt  # noqa: PLC0415 - loads SQLite, which `--help` does without
 
-            lines = without_fences(_FRONT_MATTER.sub("", text) or text).split("\n")
-            while lines and lines[0].startswith("#"):  # the headings are in the title already
-                del lines[0]
-            if not lines:
+            lines = without_markup(_FRONT_MATTER.sub("", text) or text).split("\n")
+            below = dropwhile(lambda line: line.startswith("#"), lines)  # the headings are in the title already
+            if not (text := excerpt("\n".join(below), quote.terms, GLANCE_CHARACTERS)[0]):
                 return []
-            text, _ = excerpt(unmarked("\n".join(lines)), quote.terms, GLANCE_CHARACTERS)
         return ["   > " + re.sub(r"`{3,}|~{3,}", "`", one_line(text, quote.limit))]
     text = cut(quote.text, quote.limit)
     if not quote.lines:
         return [fenced(text.strip("\n"))]
     first, start, end = quote.lines
-    if len(_FENCE.findall(text)) % 2 and (closing := _CLOSING.match(text)):  # of code that ends before
-        first, text = first + closing[0].count("\n"), text[closing.end() :]
     shown, whole = text.count("\n") + 1, end - start + 1
     text = compact(text)
     part = shown < whole or "…" in text[:1] + text[-1:]

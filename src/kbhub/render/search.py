@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, outdated_mark, unmarked, without_fences
+from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, outdated_mark, without_markup
 from kbhub.index.query.excerpts import spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.references import STALE_DAYS
@@ -257,7 +257,7 @@ def _summary(result: SearchResult, query: Query, cursor: Callable[[int], str] | 
 
 def _run_on(text: str) -> str:
     """Return an excerpt on one line, a colon after each heading, and with `…` where it ends within a sentence."""
-    line = " ".join(unmarked(without_fences(_HEADING.sub(r"\1:", text))).split())
+    line = " ".join(without_markup(_HEADING.sub(r"\1:", text)).split())
     return line if line.endswith(tuple(".!?:;…)")) else f"{line}…"
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import compact
+from kbhub.documents.shown_text import cell_width, compact
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import remedy_of
@@ -248,13 +247,6 @@ _PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
 _MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•│]|\d+\.) +")
 
 
-def cell_width(text: str) -> int:
-    """Return the width in columns of a text without control characters: two for wide ones, none for combining ones."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_columns, text))
-
-
 def fitted(text: str, width: int) -> str:
     """Wrap lines that are wider than the terminal, keeping their indentation; SGR sequences in them stay."""
     pieces: list[str] = []
@@ -320,8 +312,8 @@ def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
         end, used = start, 0
-        while end < len(text) and used + _columns(text[end]) <= room:
-            used += _columns(text[end])
+        while end < len(text) and used + cell_width(text[end]) <= room:
+            used += cell_width(text[end])
             end += 1
         end = max(end, start + 1)
         if end == len(text):
@@ -362,9 +354,3 @@ def _styled(line: str, slices: Sequence[tuple[int, int]]) -> list[str]:
         return "".join(f"{style}{''.join(one for _, one in run)}{_RESET if style else ''}" for style, run in runs)
 
     return [piece(start, end) for start, end in slices]
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -146,16 +146,6 @@ class Statement:
         """The stems of all words."""
         return frozenset().union(*self.terms.values())
 
-    @cached_property
-    def changes(self) -> bool:
-        """Whether it tells of a change."""
-        return _CHANGE.search(self.text) is not None
-
-    @cached_property
-    def has_value(self) -> bool:
-        """Whether it has a number or a weekday."""
-        return _VALUE.search(self.text) is not None
-
 
 def likeness(older: Statement, newer: Statement) -> float:
     """Return how much a statement is about what an older one says: from 0 to 1.1, see `SAME_SUBJECT`.
@@ -171,7 +161,7 @@ def likeness(older: Statement, newer: Statement) -> float:
         1.0 if own & newer.words else max(near, 0.0) for own, near in zip(older.terms.values(), cosines, strict=True)
     )
     share: float = sum(map(mul, weights, met)) / sum(weights)
-    return share + VALUES * (older.has_value and newer.has_value)
+    return share + VALUES * bool(_VALUE.search(older.text) and _VALUE.search(newer.text))
 
 
 def statements(text: str) -> list[Statement]:
@@ -331,8 +321,8 @@ def _same_subject(older: _Dated, newer: _Dated) -> bool:
     if "document" not in (older.kind, newer.kind):
         return likeness(one, other) >= SAME_SUBJECT
     # Friends come back to what they did without changing their minds.
-    changes = other.changes or (one.has_value and other.has_value)
-    return changes and likeness(one, other) >= OTHER_SUBJECT
+    changes = _CHANGE.search(other.text) or (_VALUE.search(one.text) and _VALUE.search(other.text))
+    return bool(changes) and likeness(one, other) >= OTHER_SUBJECT
 
 
 def _dated(

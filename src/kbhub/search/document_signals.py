@@ -264,12 +264,6 @@ def strength(source: Source, uses: int, last_use: float, now: float, misleading:
     return decay * confidence * MISLED**misleading
 
 
-def strength_factor(strength: float, *, superseded: bool = False) -> float:
-    """Return the factor on a hit's score for a strength: from `LEAST_FACTOR` (less if superseded) to 1."""
-    factor = LEAST_FACTOR + (1 - LEAST_FACTOR) * min(1.0, max(0.0, strength))
-    return factor * SUPERSEDED_FACTOR if superseded else factor
-
-
 @struct
 class Facts:
     """The front matter of a memory."""
@@ -394,8 +388,9 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             written = abs(rows[hit.document_key].mtime_ns) / 1e9
             last = max((moment for moment in moments if moment is not None), default=written)
             value = strength(facts.source, use.uses if use else 0, last, bases.now, facts.misleading)
-            behind = bool(facts.superseded_by or facts.misleading)
-            hit.multiply("strength", strength_factor(value, superseded=behind))
+            factor = LEAST_FACTOR + (1 - LEAST_FACTOR) * min(1.0, max(0.0, value))
+            behind = facts.superseded_by or facts.misleading
+            hit.multiply("strength", factor * SUPERSEDED_FACTOR if behind else factor)
     if plan.query.recency and "recency" not in without:
         rows = bases.documents([hit.document_key for hit in hits])
         for hit in hits:

@@ -260,8 +260,6 @@ def _found(
 
     Parts of a mixed-case word count as one of the pairs: "max retries" is `maxRetries`, "storage" no `StorageLayout`.
     """
-    if not wanted:
-        return [], set()
     letters = plain(text)
     if letters is None:
         text = paired(text)

@@ -205,16 +205,13 @@ def annotated(
     if result.hits and (near_only or result.verdict == "none"):
         notes.append(NEAR_ONLY if near_only else NOT_COVERED)
     notes += bases.notes
+    too_long = "The query is too long: only"
     if understood.unread:
         notes.append(
-            f"The query is too long: only its first {MAX_CHARACTERS:,} characters were used, not the other "
-            f"{understood.unread:,}."
+            f"{too_long} its first {MAX_CHARACTERS:,} characters were used, not the other {understood.unread:,}."
         )
-    if understood.left_out:
-        notes.append(
-            f"The query is too long: only {len(understood.terms)} of its terms were used, not the other "
-            f"{understood.left_out}."
-        )
+    if left := understood.left_out:
+        notes.append(f"{too_long} {len(understood.terms)} of its terms were used, not the other {left}.")
     if not (understood.terms or result.filters or result.hits) and result.mode != "semantic":
         notes.append(NO_WORDS)
     notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in result.corrections]

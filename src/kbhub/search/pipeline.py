@@ -231,9 +231,7 @@ def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[C
         numbered = paths_with(base.index, {number for _, number in numbers.values()})
         paths = [path for path in numbered if called(numbers, base.base, path, alone=alone)][:MOST_NUMBERED]
         first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)], 2)
-        # One may have but front matter and a comment.
-        rows = base.index.chunks(first).values()
-        best = sorted(rows, key=lambda row: (bool(readable(row.text[row.prose :]).strip()), -row.id))
+        best = sorted(base.index.chunks(first).values(), key=lambda row: (_has_text(row), -row.id))
         chosen = plan.selections[number]
         found += [
             Candidate((number, chunk), (number, document))
@@ -433,7 +431,8 @@ def described(
         outdated_by = own.outdated.get(document.id)
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         beside = {one.id: one for one in (*filter(None, [second]), *[chunks[other.key] for other in best.more[:also]])}
-        others = sorted(beside.values(), key=attrgetter("start_line"))
+        others = sorted(filter(_has_text, beside.values()), key=attrgetter("start_line"))
+        passages = [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
         twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
         signals = []
         for one in best.parts if plan.query.explain else ():
@@ -465,9 +464,7 @@ def described(
                 trust=own.trust.get(document.id),
                 whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
                 contexts=matching(home.contexts, settings.contexts, document.path),
-                also=tuple(
-                    [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
-                ),
+                also=tuple(passages),
                 duplicates=tuple([ref_of(base, documents[key].path, active) for base, key in twins]),
                 trace=Trace(signals=tuple(signals), factors=dict(best.factors)) if plan.query.explain else None,
             )
@@ -483,6 +480,11 @@ def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> lis
             if DECISION.search(chunks[other.key].text):
                 return [chunks[other.key]]
     return [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
+
+
+def _has_text(chunk: ChunkRow) -> bool:
+    """Return whether a chunk has more than front matter and a comment."""
+    return bool(readable(chunk.text[chunk.prose :]).strip())
 
 
 def _excerpt(

@@ -154,14 +154,12 @@ def semantic_ranking(
     rankings, compared, similarities, close_by = [], [NO_CHUNKS], [np.zeros(0)], 0
     for (number, index, selection), positions in zip(comparable, near, strict=True):
         columns = index.columns()
-        ids, values = index.similarities(
-            quantised, union(columns.ids[positions], others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS))
-        )
+        wanted = union(columns.ids[positions], others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS))
+        ids, values = index.similarities(quantised, wanted)
         compared.append(chunks := ids + (number << CHUNK_BITS))
         similarities.append(values)
-        close = np.flatnonzero(
-            values >= (-np.inf if selection is not None and selection.filtered else LEAST_SIMILARITY)
-        )
+        least = -np.inf if selection is not None and selection.filtered else LEAST_SIMILARITY
+        close = np.flatnonzero(values >= least)
         close_by += len(close)
         documents = columns.documents[columns.positions(ids[close])]
         chosen = spread(documents, values[close], RANKED, each)
@@ -190,9 +188,7 @@ def looked_up(
             counted[term.match] = postings
         return True
 
-    order: list[Term] = []
-    missing: list[Term] = []
-    absent: list[str] = []
+    order, missing, absent = list[Term](), list[Term](), list[str]()
     texts: dict[str, str] = {}
     times: Counter[str] = Counter()
     for number, wording in enumerate((terms, *others, passage)):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 from types import MappingProxyType
 
+from kbhub.documents.shown_text import FENCE, code_blocks
 from kbhub.index.query.parser import (
     MAX_CASED,
     UNSPACED,
@@ -36,6 +37,9 @@ Program 14, 1980)."""
 DENSE = 400
 """Characters of the part that an excerpt is made around: some sentences or rows."""
 
+CODE = "```\n"
+"""Stands before code whose first line is not in the text."""
+
 DECIDING = 0.1
 """What words of a rule or a decision, a row or a command add to a part's worth, where all terms together have 1. Three
 more of a hundred excerpts lack the line that answers without it (`benchmarks/excerpts.py`)."""
@@ -57,7 +61,11 @@ DECISION = re.compile(
 
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
-_ONWARD = re.compile(r"[\w,;]\n {0,3}[^\W\d_A-Z]")
+_ONWARD = re.compile(r"[\w,;]\n {0,3}(?:> ?)*[^\W\d_A-Z]")
+
+_HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$")
+
+_LINK = re.compile(r"!?\[(?:\[[^\[\]\n]{1,300}+\]\]|[^\[\]\n]{0,300}+\]\([^()\s]*\))")
 
 _ADDRESS = re.compile(r"(?<=\]\()[^()\s]*|https?://[^\s()<>]*")
 
@@ -166,38 +174,57 @@ def excerpt(
 ) -> tuple[str, int]:
     """Cut a text to at most `limit` characters around its densest part, at line ends or between sentences.
 
-    Returns the part (with `…` where a sentence was cut), and the offset of its first line. Terms weigh 1 by default.
+    Returns the part (with `…` where a sentence was cut, below the first line of code that was cut), and the offset of
+    its first line. Terms weigh 1 by default.
     """
-    if len(text) <= limit:
-        return text, 0
     room = min(DENSE, limit - 2)
     bounds = _bounds(text, room // 4)
-    _, dense, end = _densest(text, bounds, terms, weights, room)
-    start = dense
+    pieces = [text[start:end] for start, end in pairwise(bounds)]
+    code = {at: first for first, end in code_blocks(pieces) for at in range(first + 1, end)}
+    filled = [bool(piece.strip("> \t\n")) for piece in pieces]
+    before = filled.index(True) if any(filled) else 0
+    if 0 in code and FENCE.match(pieces[before]):  # of code that ends before
+        part, offset = excerpt(text[bounds[before + 1] :], terms, limit, weights)
+        return part, offset + text.count("\n", 0, bounds[before + 1])
+    dense, dense_end = 0, _without_headings(pieces, code, 0)
+    if bounds[dense_end] > limit:
+        _, dense, dense_end = _densest(text, bounds, terms, weights, room)
+    first, opening = code.get(dense, dense), ""
+    if first >= 0 and bounds[dense_end] - bounds[first] < limit:
+        dense = first
+    elif dense in code:  # whose first line is too far away, and stands before the rest
+        opening = CODE if first < 0 else pieces[first]
+    start, end, limit = dense, dense_end, limit - len(opening) - 1
     # First the whole paragraph, then what is around it.
     for across in (False, True):
-        grows = True
-        while grows:
-            grows = False
+        grown = -1
+        while grown != end - start:
+            grown = end - start
             for first, last, added in ((start, end + 1, end), (start - 1, end, start - 1)):
-                if first < 0 or last >= len(bounds) or bounds[last] - bounds[first] > limit - 1:
-                    continue
-                if across or text[bounds[added] : bounds[added + 1]].strip():
-                    start, end, grows = first, last, True
-    while start < dense and (not text[bounds[start] : bounds[start + 1]].strip() or _within(text, bounds[start])):
+                fits = first >= 0 and last < len(bounds) and bounds[last] - bounds[first] <= limit
+                if fits and (across or filled[added]):
+                    start, end = first, last
+    while start < dense and (not filled[start] or start in code or _within(text, bounds[start])):
         start += 1
-    while end + 1 < len(bounds) and bounds[end + 1] - bounds[start] < limit:  # in the room that is free now
+    while end + 1 < len(bounds) and bounds[end + 1] - bounds[start] <= limit:  # in the room that is free now
         end += 1
-    opening, closing = ["…" if _within(text, bounds[at]) else "" for at in (start, end)]
+    end = _without_headings(pieces[:end], code, dense_end)
+    cut = ["…" if at not in code and _within(text, bounds[at]) else "" for at in (start, end)]
     part = text[bounds[start] : bounds[end]].rstrip()
-    return f"{opening}{part}{closing}", text.count("\n", 0, bounds[start])
+    return f"{opening}{cut[0]}{part}{cut[1]}", text.count("\n", 0, bounds[start]) - bool(opening)
+
+
+def _without_headings(pieces: Sequence[str], code: Container[int], least: int) -> int:
+    """Return the number of pieces up to the last that is no heading; all if there is no other."""
+    end = len(pieces)
+    while end > least and end - 1 not in code and _HEADING_OR_EMPTY.match(pieces[end - 1]):
+        end -= 1
+    return end or len(pieces)
 
 
 def _within(text: str, place: int) -> bool:
-    """Return whether a place is within a line, or within a sentence that is not code."""
-    if place in (0, len(text)):
-        return False
-    return text[place - 1] != "\n" or (bool(_ONWARD.match(text, place - 2)) and text.count("```", 0, place) % 2 == 0)
+    """Return whether a place is within a line, or within a sentence."""
+    return 0 < place < len(text) and (text[place - 1] != "\n" or bool(_ONWARD.match(text, place - 2)))
 
 
 def density(text: str, terms: tuple[Term, ...], weights: Mapping[str, float]) -> float:
@@ -210,7 +237,9 @@ def _bounds(text: str, limit: int) -> list[int]:
     bounds, start = [0], 0
     for line in text.split("\n"):
         end = start + len(line)
+        links = [match.span() for match in _LINK.finditer(text, start, end)] if len(line) > limit else []
         while end - start > limit:
+            before = start
             ends = [match.end() for match in _SENTENCE_END.finditer(text, start, start + limit)]
             if ends:
                 start = ends[-1]
@@ -219,6 +248,9 @@ def _bounds(text: str, limit: int) -> list[int]:
             else:  # an address, mostly, or a script without spaces
                 word = text[start : min(end, start + 4 * limit)].partition(" ")[0]
                 start += len(word) + 1 if word.isascii() and len(word) < 4 * limit else limit
+            first, last = links[at - 1] if (at := bisect_left(links, (start,))) else (0, 0)
+            if first < start < last and last - first < 4 * limit:  # before or behind a link
+                start = first if first > before else last
             if start < end:
                 bounds.append(start)
         start = end + 1

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from functools import cache, lru_cache
 from string import ascii_lowercase, ascii_uppercase, digits
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import apsw
 
@@ -232,8 +232,6 @@ MOST_DIGITS = 300
 
 Operator = Literal["=", ">", ">=", "<", "<=", ".."]
 
-COMPARISONS: tuple[Operator, ...] = (">", ">=", "<", "<=")
-
 _KEY = r"[^\W\d_][\w.-]*+"
 _QUOTED_OR_BARE = r'(?:"[^"]*"|[^\s",]+)'
 _VALUE = rf"(?:[<>]=?)?{_QUOTED_OR_BARE}"
@@ -320,9 +318,8 @@ def _value(key: str, operator: str, written: str) -> FilterValue:
         value = FilterValue(lower, "..", upper)
         if _is_comparable(key, value):
             return value
-    for comparison in COMPARISONS:
-        if operator == comparison and _is_comparable(key, FilterValue(text)):
-            return FilterValue(text, comparison)
+    if operator and _is_comparable(key, FilterValue(text)):
+        return FilterValue(text, cast("Operator", operator))
     return FilterValue(operator + text)
 
 
@@ -348,6 +345,7 @@ _PIECE = re.compile(
     rf'(?<!\S)(?P<filter>(?P<dash>-?){FILTER})|(?<!\S)-"(?P<no_phrase>[^"]*)"|"(?P<phrase>[^"]*)"|(?P<word>\S+)'
 )
 _EXCLUSION = re.compile(r"-([^\W\d_].*)", re.DOTALL)
+_DASH = re.compile(r"(?<!\S)-")
 _OUTER_MARKS = re.compile(r"^[\W_]+|[\W_]+$")
 MARKS = ".,;:!?()[]'\"¿¡«»“”„‘’…"
 """Marks around a word in a sentence."""
@@ -435,13 +433,9 @@ class _Found:
         ):
             self.exclude(match[1], quoted=False)
         else:
-            self.word(word)
-
-    def word(self, text: str) -> None:
-        """Add the terms of a word."""
-        self.text.append(text)
-        for term in _terms(text, phrase=False):
-            self.add([term], stop=term.text.strip(MARKS).lower() in STOP_WORDS)
+            self.text.append(word)
+            for term in _terms(word, phrase=False):
+                self.add([term], stop=term.text.strip(MARKS).lower() in STOP_WORDS)
 
     def add(self, terms: Iterable[Term], *, stop: bool = False) -> None:
         """Add terms; an existing one may become quoted."""
@@ -455,16 +449,6 @@ class _Found:
         """Add an exclusion, as a phrase."""
         for term in _terms(text.replace('"', " "), phrase=True):
             self.excluded.setdefault(term.tokens, replace(term, quoted=quoted))
-
-    def include_excluded(self) -> None:
-        """Search for the excluded terms, because there is nothing else."""
-        for term in self.excluded.values():
-            if term.quoted:
-                self.text.append(term.text)
-                self.add([term])
-            else:
-                self.word(term.text)
-        self.excluded = {}
 
 
 def plain_words(text: str) -> str:
@@ -499,7 +483,7 @@ def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
     for piece in _PIECE.finditer(normalise(text)):
         found.read(piece)
     if found.excluded and not (found.terms or found.fallback or found.filters):
-        found.include_excluded()
+        return _understood(_DASH.sub("", normalise(text)), unread, known)  # searched for, as there is nothing else
     terms = tuple((found.terms or found.fallback).values())
     filters: dict[object, Filter] = {}
     for one in found.filters:

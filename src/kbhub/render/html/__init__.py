@@ -25,7 +25,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from kbhub.documents.markdown import heading_end
-from kbhub.documents.shown_text import CALLOUT, TAB, renderable
+from kbhub.documents.shown_text import CALLOUT, TAB, renderable, without_markup
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
@@ -46,12 +46,9 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
 _MARKS = re.compile(
-    r"^[ \t>]*(?:#{1,6}[ \t].*|```.*|-{3,}[ \t]*|\|[ \t|:-]+)$|^[ \t]*(?:>[ \t>]*)?(?:[-*+][ \t]+(?:\[[ xX]\][ \t]+)?)?"
-    r"|(?P<mark>\*\*|__(?=[\[\]\w])|(?<=[\w\])])__|`|(?<![\w:]):[a-z]+(?:[:-][a-z]+)*:(?=`))"
-    r"|[ \t]*\|[ \t]*|!?\[(?P<text>[^\[\]\n]*)\](?:\([^()\s]*\)|\[[\w -]*\])",
-    re.MULTILINE,
+    r"^[ \t>]*(?:#{1,6}[ \t].*|-{3,}[ \t]*|\|[ \t|:-]+)$|^[ \t]*[-*+][ \t]+|[ \t]*\|[ \t]*", re.MULTILINE
 )
-"""Headings, and what is written only to be rendered, such as roles of reStructuredText."""
+"""Headings, lines, and marks of lists and tables."""
 
 PASSAGE = 180
 """Characters of a hit's passage in a list: two lines."""
@@ -88,10 +85,8 @@ def _with_marks(text: str, terms: tuple[Term, ...]) -> Markup:
 
 def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
-    plain = _MARKS.sub(lambda match: (match["text"] or "").replace("`", "") or ("" if match["mark"] else " "), text)
-    line = " ".join(entities.unescape(plain.strip() or text.lstrip("# ")).split())
-    wanted = terms_of(tuple(terms))
-    return _with_marks(neutralised(excerpt(line, wanted, PASSAGE)[0]), wanted)
+    plain, wanted = _MARKS.sub(" ", without_markup(text)).strip() or text.lstrip("# "), terms_of(tuple(terms))
+    return _with_marks(neutralised(excerpt(" ".join(plain.split()), wanted, PASSAGE)[0]), wanted)
 
 
 def _coded(text: str) -> Markup:
