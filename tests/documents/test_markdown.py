@@ -357,7 +357,6 @@ def test_what_is_none(text):
 
 def test_a_tag_counts_once_in_the_form_of_the_front_matter_and_has_its_place():
     assert tags("---\ntags: [Ops, a b]\n---\n#ops #new #New #OPS\n") == ("Ops", "a b", "new")
-
     assert parse_document("a.md", b"#ops\n").tags == ()
     assert parse_document("a.txt", b"#ops\n", inline=True).tags == ()
 
@@ -365,7 +364,6 @@ def test_a_tag_counts_once_in_the_form_of_the_front_matter_and_has_its_place():
     found = inline_tags_of("\n".join(lines))
     assert [(one.tag, one.line) for one in found] == [("one", 4), ("two/three", 6), ("one", 6)]
     assert [lines[one.line - 1][one.column - 1 :].startswith(f"#{one.tag}") for one in found] == [True] * 3
-
     assert len(tags(" ".join(f"#a{number}" for number in range(5 * MAX_TAGS)))) == MAX_TAGS
 
 
@@ -447,7 +445,6 @@ def test_a_link_that_the_build_of_a_site_computes_leads_to_the_page_that_it_name
 [h]: {{< ref "h" >}}
 """
     named = [(link.target, link.fragment) for link in parse_document("x.md", text.encode()).links]
-
     assert named[:3] == [("../a.md", "x"), ("_docs/b.md", ""), ("/c/", "y")]
     assert named[3:] == [("/d/", ""), ("2010-07-21-g", ""), ("h", "")]
 
@@ -484,7 +481,6 @@ def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_t
     assert renderable("{{< note >}} stays open") == " stays open"
     assert renderable(text) == quoted
     assert renderable(listed) == "1. One\n\n   > **Info**  \n   >\n   > Two.\n   >\n\n\n2. Three"
-
     assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**  \n\nUse it.\n\nMore."
     assert renderable("<Code\n  code={`## A\n\nB`}\n/>\n\n## C") == "\n\n\n\n\n\n## C"
     assert renderable("> Quote\n> ```sh\n> ls\n\n!!! tip\n    Do it.").endswith("> ls\n\n> **Tip**  \n> Do it.")
@@ -517,5 +513,4 @@ def test_tabs_are_quotes_for_the_page():
 )
 def test_a_hostile_text_takes_no_time(part):
     text = f"{part * 50_000}\n- {' ' * 400_000}-"
-
     assert readable(text).count("\n") == renderable(text).count("\n") == text.count("\n")
