@@ -45,15 +45,15 @@ def refs(result):
     return [hit.ref for hit in result.hits]
 
 
-def test_what_a_site_hides_is_in_no_excerpt_and_other_text_is_as_written(environment):
+def test_an_excerpt_is_markdown_without_what_a_site_hides_whatever_the_format(environment):
     environment.write("knowledge/a.rst", "Pumps\n=====\n\n.. _manual: https://a.example\n\nSee the manual_.\n")
     front = f"---\nnote: {'kumquat ' * 120}\n---\n<!-- {'kumquat hidden ' * 100}-->\n\n"
     hidden = f"{front}# Kumquats\n\n{'Kumquat text. ' * 130}"
     environment.write("knowledge/c.md", hidden)
     environment.write("knowledge/b.org", "* Pumps\n\nSee [[https://b.example][the pump manual]] of pumps.\n")
     excerpts = {hit.path: " ".join(hit.excerpt.split()) for hit in search(environment, "pump manual").hits}
-    assert excerpts["a.rst"] == "## Pumps See the manual_."
-    assert "See [[https://b.example][the pump manual]] of" in excerpts["b.org"]
+    assert excerpts["a.rst"] == "# Pumps See the manual_."
+    assert "See [the pump manual](https://b.example) of" in excerpts["b.org"]
     assert search(environment, "kumquat").hits[0].also == ()  # of which readers see nothing
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,7 @@ from kbhub.answers.extractive import best_line
 from kbhub.documents.markdown import section
 from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
+from kbhub.documents.translation import in_markdown
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import DECISION
@@ -48,7 +50,7 @@ Part = PassageSpan | Passage
 
 
 class Texts:
-    """A cache of documents by docid, as they are on disk now."""
+    """A cache of documents by docid, as they are on disk now, in Markdown."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -59,7 +61,11 @@ class Texts:
         if docid not in self._documents:
             readings = read(self._hub, [docid], ReadOptions(answer_bytes=sys.maxsize)).readings
             text = readings[0].text if readings else None
-            self._documents[docid] = None if text is None else parse_text(path, text.encode("utf-8", "replace"))
+            document = None if text is None else parse_text(path, text.encode("utf-8", "replace"))
+            if document:
+                lines = in_markdown("\n".join(document.lines), path).split("\n")
+                document = replace(document, lines=tuple(lines))
+            self._documents[docid] = document
         return self._documents[docid]
 
     def part(self, hit: Hit) -> Part:

@@ -247,14 +247,6 @@ _DEFINITION = (
     rf"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{{1,999}})\]:[ \t]*(?:\n[ \t]+)?(?:(?:<|\S*[./#:])\S+|{TEMPLATE}\S*)"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
 )
-_RST = (
-    r"^[ \t]*\.\. (?:_|(?:toctree|contents|index|currentmodule|highlight|include|literalinclude|image)::)[^\n]*"
-    r"(?:\n[ \t]+\S[^\n]*|\n[ \t]*(?=\n[ \t]+\S))*"
-    r"|^[ \t]*\.\. (?:code|code-block|sourcecode)::[^\n]*(?:\n[ \t]+:[\w-]+:[^\n]*)*"
-    r"|^(?:(?P<heading>(?![=~^\"'#*+.:_>|-])\S[^\n]{0,99}+)\n)?(?P<line>[=~^\"'#*+.:_-])(?P=line){3,}[ \t]*$"
-)
-"""Targets of links, directives that list or fetch something, those before code, and lines above and below titles."""
-
 _EMPTY_OR_LISTED = re.compile(
     r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}|</?summary(?:[ \t][^<>]*)?>"
     r"|^[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
@@ -265,7 +257,7 @@ _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
 _UNRENDERED = re.compile(_HIDDEN, re.MULTILINE)
 _UNREADABLE = re.compile(
-    rf"{_HIDDEN}|{_DEFINITION}|{_RST}|!\[\[[^\[\]\n]{{0,500}}\]\]"
+    rf"{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
     r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
     r"|(?P<entity>&(?:[a-zA-Z]{2,31}|#\w{2,7});)",
     re.MULTILINE,
@@ -273,7 +265,7 @@ _UNREADABLE = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return Markdown or reStructuredText as the readers of its site see it, with its lines where they were.
+    """Return Markdown as the readers of its site see it, with its lines where they were.
 
     What only a site understands is gone, and so are diagrams, embeds and definitions of links; a link by reference is
     its text, and an admonition or a tab begins with its title, if it has one.
@@ -317,15 +309,13 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     parts, at = list[str](), 0
     for match in pattern.finditer(masked):
         found = match.groupdict()
-        part = next((name for name in ("linked", "text", "heading") if found.get(name)), "")
+        part = next((name for name in ("linked", "text") if found.get(name)), "")
         shown = prose[slice(*match.span(part))] if part else ""
         if part == "text" and not found["data"]:
             name, label = shown.casefold(), (found["label"] or "").casefold()
             unnamed = found["label"] is None and name not in names
             if unnamed or (_CHARACTERS.fullmatch(name) and label not in names):
                 continue
-        elif part == "heading":
-            shown = f"## {shown}"
         if found.get("entity"):
             shown = _INVISIBLE.sub("", html.unescape(match[0]))
             if shown and shown.isascii():  # it may be markup

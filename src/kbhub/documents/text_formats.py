@@ -23,7 +23,7 @@ _NO_TITLE = re.compile(
 _GRID = re.compile(r"\s*\+-[-+]*-\+\s*$")
 _GRID_ROW = re.compile(r"\s*[+|].*[+|]\s*$")
 _SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
-_DIRECTIVE = re.compile(r"\s*\.\. ([\w+.:-]{1,60}?)::(?:\s+(.*))?$")
+DIRECTIVE = re.compile(r"\s*\.\. ([\w+.:-]{1,60}?)::(?:\s+(.*))?$")
 _COMMENT = re.compile(r"\.\.(?:\s|$)(?!\s*(?:_[^\s:]|\[|\||__))")
 _FIELD = re.compile(r":([^:\n]{1,80}):(?:\s+(.*))?$")
 _PREAMBLE = re.compile(r"([A-Z][A-Za-z-]{0,40}):[ \t]+(.*)$")
@@ -168,7 +168,7 @@ class _Scan:
     def _explicit(self, index: int, line: str) -> int:
         """Record a directive with its indented block, or a comment."""
         outline = self.outline
-        match = _DIRECTIVE.match(line)
+        match = DIRECTIVE.match(line)
         if match is None:
             if _COMMENT.match(line.lstrip()):
                 end = block_end(self.lines, index, indent_of(line))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.documents.shown_text import readable
+from kbhub.documents.translation import in_markdown
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.catalogue import first_chunks, paths_with
 from kbhub.index.engine import ChunkRow, Key, Selection
@@ -420,7 +421,8 @@ def described(
         near = _near(best, bases, also, decided=decided) if best is page[0] else []
         if document.path.lower().endswith(SITE_SUFFIXES):  # without what only a documentation site understands
             chunk, *near = [
-                replace(one, text=one.text[: one.prose] + readable(one.text[one.prose :])) for one in (chunk, *near)
+                replace(one, text=one.text[: one.prose] + readable(in_markdown(one.text[one.prose :], document.path)))
+                for one in (chunk, *near)
             ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)

@@ -16,7 +16,7 @@ MARKDOWN_SUFFIX = ".md"
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 
-SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, ".rst")
+SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, ".rst", ".rest", ".adoc", ".asciidoc", ".org")
 """Of the formats that documentation sites are made of."""
 
 PLAIN_SCAN = "kbhub.documents.text_formats:scan_plain_text"
