@@ -147,6 +147,15 @@ def test_without_any_model_sentences_of_the_documents_answer(hub, snapshot):
     assert shown(answer) == snapshot
 
 
+def test_a_command_in_another_format_than_markdown_is_quoted_as_code(environment):
+    text = "= Work\n\n== Tests\n\nRun the tests of the till with:\n\n[source,sh]\n----\n$ till check\n----\n"
+    environment.write("knowledge/work.adoc", text)
+
+    answer = ask(synced(environment), "How do I run the tests of the till?")
+
+    assert answer.text == "Run the tests of the till with:\n\n```sh\n$ till check\n```\n\n[1]"
+
+
 def test_ollama_writes_if_it_is_configured(environment, ollama, snapshot):
     answer = ask(with_ollama(environment, ollama), QUESTION)
 
