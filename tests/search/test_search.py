@@ -247,6 +247,29 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
     assert search(environment, "zebra").hits[0].outdated == "superseded by b.md"
 
 
+@pytest.mark.parametrize(
+    ("status", "second"),
+    [
+        ("Superseded by [ADR-0012](./0012-zebra-pens.md)", "0012-zebra-pens.md"),
+        ("Superseded by ADR 12", "0012-zebra-pens.md"),
+        ("Superseded by 12", "0012-zebra-pens.md"),
+        ("Superseded by adr/0012-zebra-pens.md", "0012-zebra-pens.md"),
+        ("Superseded by ADR-0013", "0002-zebra-stables.md"),
+        ("Accepted", "0002-zebra-stables.md"),
+    ],
+)
+def test_a_document_follows_the_one_that_superseded_it(environment, status, second):
+    """Unless it is asked for by its name, or how it was."""
+    environment.write("knowledge/adr/0002-zebra-stables.md", f"# Zebra stables\n\n## Status\n\n{status}\n\nStables.\n")
+    environment.write("knowledge/adr/0012-zebra-pens.md", "# Pens\n\nA zebra sleeps in a pen.\n\n" + "Fence.\n" * 50)
+
+    def first(query):
+        return search(environment, query).hits[0].path.removeprefix("adr/")
+
+    assert first("zebra stables") == second
+    assert first("ADR-2 zebra") == first("what were the zebra stables") == "0002-zebra-stables.md"
+
+
 def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(environment):
     """Times are no versions, 3.1 is not 3.10, and other pages of an old version, and its entrance, keep their place."""
     for version in ("v3.1", "v3.9", "v3.10", "version-2", "versıon-4", "2021", "2022", "2021.07"):

@@ -82,6 +82,20 @@ def called(names: Mapping[str, tuple[str, str]], base: Base, path: str, *, alone
     return [name for name, meant in names.items() if meant in own and (sure or "-" in name or "#" in name)]
 
 
+def succeeds(path: str, why: str, base: Base, older: str) -> bool:
+    """Return whether a document is the one that another, at `older`, names as its successor: in `superseded by ADR-12`,
+    `superseded by 12` or `superseded by adr/0012-queue.md`.
+    """
+    name = why.casefold().partition(" by ")[2].strip("# ./")
+    file, old = (_NUMBERED_FILE.match(one.casefold().rpartition("/")[2]) for one in (path, older))
+    if name.isdecimal():
+        return bool(file and old and file[1] == old[1] and int(file[2]) == int(name))
+    here = path.casefold()
+    return bool(name) and (
+        f"/{here}".endswith((f"/{name}", f"/{name}.md")) or bool(called(numbers_in(name), base, here))
+    )
+
+
 def _singular(name: str) -> str:
     return _RECORDS.sub("adr", name.rstrip("s"))
 

@@ -13,9 +13,10 @@ from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.parser import paired, parse_query, stems
+from kbhub.index.references import called, declared, numbers_in, succeeds
 from kbhub.search.document_signals import Facts, facts_in, own_time
 from kbhub.search.evidence import nearest, rarity
-from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart
+from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
 from kbhub.types import Kind
 from kbhub.values import struct
 
@@ -177,7 +178,8 @@ def closest(older: Sequence[Statement], newer: Sequence[Statement]) -> float:
     return max(likeness(*pair) for pair in [(older[0], newer[0]), *pairs])
 
 
-COMPARED = 40
+COMPARED, FOLLOWED = 40, 15
+"""Hits whose statements are compared, and those whose documents may say what superseded them: some .5 ms."""
 
 LEAST_COVERAGE: Mapping[Kind, float] = {"session": 0.25, "memory": 0.25}
 """Least share of the query's words, by rarity, in one of two statements, by the kind of its document. A chunk of a
@@ -229,8 +231,10 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     if NEWER in plan.query.without:
         return
     pairs = dict(_declared(plan, bases, hits))
-    if plan.query.mode != "semantic" and plan.asked is None and plan.weighted and not _PAST.search(plan.query.text):
-        pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
+    if not _PAST.search(plan.query.text):
+        pairs |= dict.fromkeys(_succeeded(plan, bases, hits), True)
+        if plan.query.mode != "semantic" and plan.asked is None and plan.weighted:
+            pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
     if not pairs:
         return
     for (older, newer), certain in pairs.items():
@@ -282,6 +286,21 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                     newer = newer if near and not aside and (new.created or 0.0) >= changed else None
                 if newer:
                     yield (older, newer), certain
+
+
+def _succeeded(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
+    """Yield documents that say what superseded them, with that, if both were found, and the older not by its number."""
+    found: dict[Key, Candidate] = {}
+    for hit in hits[:FOLLOWED]:
+        found.setdefault(hit.document_key, hit)
+    documents, asked = bases.documents(list(found)), numbers_in(plan.question)
+    for number, ids in by_base(documents).items():
+        opened, rows = bases.open[number], {row: documents[number, row] for row in ids}
+        ended = declared(opened.index, [*rows.values()], bases.now).outdated
+        for (old, why), (new, row) in product(ended.items(), rows.items() if ended else ()):
+            path = rows[old].path
+            if new != old and succeeds(row.path, why, opened.base, path) and not called(asked, opened.base, path):
+                yield found[number, old], found[number, new]
 
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
