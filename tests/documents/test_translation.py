@@ -52,7 +52,7 @@ RST_SHOWN = """
 # Install
 
 
-See the guide, Setup, PEP 440 and [the
+See the guide, [Setup](/setup.rst), PEP 440 and [the
 site](https://example.org). Call `pay` with `strict`:
 ```
 pay(strict=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 
-from kbhub.documents.markdown import Outline, heading_end
+from kbhub.documents.markdown import Outline, heading_end, is_item
 from kbhub.documents.markup import block_end, indent_of, scan_adoc, scan_org
 from kbhub.documents.text_formats import DIRECTIVE, scan_rst
 from kbhub.values import struct
@@ -75,11 +76,16 @@ def _inline(match: re.Match[str]) -> str:
         written = f"`{found['code']}`"
     elif "strong" in found or "emphasis" in found:
         written = f"**{found['strong']}**" if "strong" in found else f"*{found['emphasis']}*"
+    elif "star" in found:
+        written = "\\*"
     elif "address" in found:
         said = found.get("said", "").removesuffix("^").strip() or found["address"]
         written = said if found["address"].endswith("_") else f"[{said}]({found['address']})"
     elif role in ("pep", "rfc"):
         written = f"{role.upper()} {text}"
+    elif role == "doc":
+        target = found.get("target") or text
+        written = f"[{text}]({target.removesuffix('.rst')}.rst)"
     elif role and not _TEXT_ROLES.fullmatch(role):
         written = f"`{text.rpartition('.')[2] if text.startswith('~') else text.lstrip('!')}`"
     else:
@@ -87,7 +93,7 @@ def _inline(match: re.Match[str]) -> str:
     return written + "\0" * match[0].count("\n")
 
 
-_TEXT_ROLES = re.compile(r"ref|numref|doc|term|any|abbr|dfn|emphasis|strong|sup|sub|guilabel|menuselection")
+_TEXT_ROLES = re.compile(r"ref|numref|term|any|abbr|dfn|emphasis|strong|sup|sub|guilabel|menuselection")
 """Roles of reStructuredText whose text is no code."""
 
 _ADMONITIONS = re.compile(r"note|tip|hint|important|warning|caution|attention|danger|error|seealso|todo")
@@ -120,6 +126,9 @@ def _write_rst(lines: list[str], outline: Outline) -> None:
         content = lines[number].lstrip()
         if content.startswith(".. ") and number not in code and len(lines[number]) - len(content) <= DEEPEST:
             _unfold(lines, number)
+    for number, (line, below) in enumerate(pairwise(lines)):
+        if number not in code and line.strip() and not is_item(line) and indent_of(line) < indent_of(below):
+            lines[number] = f"{line.rstrip()}  "  # a term stands above its definition
 
 
 def _fence(lines: list[str], first: int, end: int) -> None:
@@ -210,7 +219,7 @@ _RST = Dialect(
         r"|:(?P<role>(?:[\w+.-]{1,20}:){0,2}[\w+.-]{1,40}):`(?P<text>[^`<]{0,500}+)(?:<(?P<target>[^`<>]{1,500}+)>)?`"
         r"|(?<![:`\w])`(?P<said>[^`<]{0,500}+)<(?P<address>[^`<>]{1,500}+)>`_{1,2}"
         r"|(?<![:`\w])`(?P<name>[^`<>]{1,300}+)`_{1,2}(?!\w)"
-        r"|(?P<note>\[[#*\w-]{1,50}\])_(?!\w)|\\(?= )(?P<gap> )"
+        r"|(?P<note>\[[#*\w-]{1,50}\])_(?!\w)|\\(?= )(?P<gap> )|(?<=\w)(?P<star>\*)(?=\w)"
     ),
 )
 

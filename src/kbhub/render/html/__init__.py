@@ -26,6 +26,7 @@ from pygments.util import ClassNotFound
 
 from kbhub.documents.markdown import heading_end
 from kbhub.documents.shown_text import CALLOUT, TAB, renderable, without_markup
+from kbhub.documents.translation import in_markdown
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
@@ -142,21 +143,6 @@ _FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
 _BOXES = {"[ ] ": "☐", "[x] ": "☑"}
 
 _KIND = re.compile(rf"{CALLOUT}([\w-]+) ")
-_BOX = r"(?<=[*+-] )\[(?P<box>[ xX*-])\](?= )"
-_PAIR = r"(?<![\w{0}])[{0}](?P<{1}>[^\s{0}](?:[^{0}]{{0,300}}[^\s{0}])?)[{0}](?![\w{0}])"
-_MARKUP = {
-    ".rst": r"^\.\. _[^:]{1,300}:(?: \S+)?$|``(?P<code>[^`]{1,300})``|\*\*(?P<strong>[^\s*](?:[^*]{0,300}[^\s*])?)\*\*"
-    rf"|{_PAIR.format('*', 'em')}|(?::(?P<role>[a-z][\w:+-]{{0,40}}):)?`(?P<text>(?:[^`&]|&(?!lt;)){{1,300}})"
-    r"(?:&lt;(?P<target>[^`\s]{1,300})&gt;)?`(?(role)|__?)",
-    ".adoc": r"^\[\[[\w-]+\]\]$|`\+?(?P<code>[^`]{1,300}?)\+?`|"
-    rf"{_PAIR.format('*', 'strong')}|{_PAIR.format('_', 'em')}"
-    r"|(?:(?:link:|xref:|(?=https?://))(?P<target>[^\s\[\]]{1,300})\[|&lt;&lt;[^&,]{1,300},)"
-    rf"(?P<text>[^\[\]&]{{1,300}})(?:\]|&gt;&gt;)|{_BOX}",
-    ".org": rf"{_PAIR.format('=~', 'code')}|{_PAIR.format('*', 'strong')}|{_PAIR.format('/', 'em')}|{_BOX}"
-    r"|\[\[(?:file:)?(?P<target>[^\[\]]{1,300})\](?:\[(?P<text>[^\[\]]{1,300})\])?\]",
-}
-"""Suffix → what is certain of its inline markup, in text that is escaped."""
-
 _BLOCKS = frozenset(
     ("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "blockquote_open", "html_block", "hr")
 )
@@ -222,11 +208,16 @@ def document_html(
     terms: Sequence[str] = (),
 ) -> Markup:
     """Return lines of a document as HTML, with lines `found` and `terms` marked."""
+    lines: Sequence[str] = document.lines
     if not has_markdown(document.path):
-        return _marked_html(_clean(_plain(document, part, found), addresses, set()), terms)
-    text = "\n".join(line[:PART_CHARACTERS] for line in document.lines[part.start - 1 : part.end])
+        text = "\n".join(lines)
+        if (written := in_markdown(text, document.path)) == text:
+            return _marked_html(_plain(document, part, found), terms)
+        lines = written.split("\n")
+    text = "\n".join(line[:PART_CHARACTERS] for line in lines[part.start - 1 : part.end])
     environment = {"addresses": addresses, "issued": set()}
-    tokens = _tokens(text, environment, mdx=suffix_of(document.path) == ".mdx")
+    only_fences = lines is not document.lines or suffix_of(document.path) == ".mdx"
+    tokens = _tokens(text, environment, only_fences=only_fences)
     _number(tokens, part.start, found)
     return _marked_html(_html(tokens, environment), terms)
 
@@ -238,9 +229,9 @@ def answer_html(text: str, citations: Mapping[int, str] | None = None) -> Markup
     return Markup(_html(_tokens(text, environment), environment))  # noqa: S704 - nh3 has cleaned it
 
 
-def _tokens(text: str, environment: dict[str, Any], *, mdx: bool = False) -> list[Token]:
+def _tokens(text: str, environment: dict[str, Any], *, only_fences: bool = False) -> list[Token]:
     """Parse Markdown of any site; `[ ]` and `[x]` in front of list items are boxes, and quotes may be callouts."""
-    tokens = _parser(mdx=mdx).parse(renderable(neutralised(text), tabs=True), environment)
+    tokens = _parser(only_fences=only_fences).parse(renderable(neutralised(text), tabs=True), environment)
     _show_unknown_tags(tokens)
     for at, token in enumerate(tokens):
         children, around = token.children or (), tokens[max(at - 2, 0)]
@@ -270,59 +261,39 @@ def _marked_html(html: str, terms: Sequence[str]) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - its tags are as they were, and its text is escaped
 
 
-def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]) -> str:
-    """Return text of another format: its headings, code and inline markup as such, other lines as they are."""
-    markup = _MARKUP.get(suffix_of(document.path), "(?!)")
-    kinds: dict[int, Heading | str] = {}
-    for first, last in (*document.fences, *document.tables):
-        kinds |= dict.fromkeys(range(first, last + 1), "plain")
+def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]) -> Markup:
+    """Return plain text with its headings, or the text of pages, slides or turns."""
+    titles: dict[int, Heading] = {}
+    starts = {heading.line for heading in document.headings}
     # Those of pages, slides and turns are no lines of the text.
     for heading in document.headings if is_native(document.path) else ():
-        kinds |= dict.fromkeys(range(heading.line, heading_end(document.lines, heading.line - 1) + 1), heading)
+        titles |= dict.fromkeys(range(heading.line, heading_end(document.lines, heading.line - 1) + 1), heading)
     blocks, mark = [], Markup('<span class="found">{}</span>')
-    starts = {heading.line for heading in document.headings}
-    for kind, numbers in groupby(range(part.start, part.end + 1), lambda number: kinds.get(number, "plain prose")):
+    for title, numbers in groupby(range(part.start, part.end + 1), titles.get):
         shown = []
         for number in numbers:
-            line = kind.text if isinstance(kind, Heading) else document.lines[number - 1][:PART_CHARACTERS]
-            text = escape(neutralised(line))
-            if kind == "plain prose":
-                text = Markup(re.sub(markup, _marked_up, text))  # noqa: S704 - it was escaped
-            if number in starts and not isinstance(kind, Heading):
-                text = Markup('<span id="line-{}">{}</span>').format(number, text)
+            text = escape(neutralised(title.text if title else document.lines[number - 1][:PART_CHARACTERS]))
+            if number in starts and not title:
+                text = Markup('<span id="{}line-{}">{}</span>').format(ID_PREFIX, number, text)
             shown.append(mark.format(text) if any(begin <= number <= end for begin, end in found) else text)
-        if isinstance(kind, Heading):
-            blocks.append(Markup('<h{0} id="line-{1}">{2}</h{0}>').format(kind.level, kind.line, shown[0]))
+        if title:
+            blocks.append(
+                Markup('<h{0} id="{1}line-{2}">{3}</h{0}>').format(title.level, ID_PREFIX, title.line, shown[0])
+            )
         elif any(shown):
-            text, name = Markup("\n").join(shown).strip("\n"), kind if starts else "plain"
-            blocks.append(Markup('<pre class="{}">{}</pre>').format(name, text))
+            name = "plain prose" if starts else "plain"
+            blocks.append(Markup('<pre class="{}">{}</pre>').format(name, Markup("\n").join(shown).strip("\n")))
     return Markup().join(blocks)
 
 
-def _marked_up(match: re.Match[str]) -> str:
-    """Return inline markup of another format as HTML, which is yet to be cleaned."""
-    found = {name: text for name, text in match.groupdict().items() if text}
-    for tag in ("code", "strong", "em"):
-        if tag in found:
-            return f"<{tag}>{found[tag]}</{tag}>"
-    if box := found.get("box"):
-        return "☐" if box == " " else "☑"
-    role, target = found.get("role", ""), found.get("target", "")
-    text = found.get("text", target).strip()
-    if role and not role.endswith(("ref", "doc", "term", "pep", "rfc", "any")):
-        return f"<code>{text.rpartition('.')[2] if text.startswith('~') else text.lstrip('!')}</code>"
-    target = f"{target or text}.rst" if role.endswith("doc") else target
-    return f'<a href="{target}">{text}</a>' if target and not role.endswith("ref") else text
-
-
 @lru_cache(maxsize=2)
-def _parser(*, mdx: bool = False) -> MarkdownIt:
+def _parser(*, only_fences: bool = False) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True, "highlight": _highlighted}).enable(["table", "strikethrough"])
     parser.use(footnote_plugin, inline=False)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.inline.ruler.before("link", "citation", _citation)
-    if mdx:
-        parser.disable("code")  # what is indented belongs to a component
+    if only_fences:
+        parser.disable("code")  # what is indented belongs to a component, a definition or a list
     return parser
 
 
