@@ -29,6 +29,8 @@ See :ref:`the guide <guide>`, :doc:`Setup </setup>`, :pep:`440` and `the site
 
    #. Open it.
 
+:Since: 3
+.. highlight:: text
 .. toctree::
    :maxdepth: 1
 
@@ -69,6 +71,7 @@ pay(strict=True)
 === "macOS"
 
     1. Open it.
+**Since:** 3
 [1] Per order.
 **New in version** 3.2
 `pay(order)`

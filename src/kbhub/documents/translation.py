@@ -133,12 +133,15 @@ def _write_rst(lines: list[str], outline: Outline) -> None:
 
 def _fence(lines: list[str], first: int, end: int) -> None:
     """Put the marks of code around lines, where those above and below them are blank or a directive's."""
-    directive, start = DIRECTIVE.match(lines[first]), first
-    while directive and start + 1 < end and (start == first or not lines[start].strip() or _OPTION.match(lines[start])):
+    directive = DIRECTIVE.match(lines[first])
+    start = first + bool(directive)
+    while directive and start < end and (not lines[start].strip() or _OPTION.match(lines[start])):
         start += 1
     inside = [indent_of(line) for line in lines[start:end] if line.strip()]
     follows = start > 0 and lines[start - 1].strip() == FENCE  # more code: go on with that
     opens = start > 0 and (directive or follows or not lines[start - 1].strip())
+    if directive and not inside:  # such as a file that is included
+        lines[first:end] = [""] * (end - first)
     if not inside or not opens or (end < len(lines) and lines[end].strip()):
         return
     above = next((indent_of(line) for line in reversed(lines[: first + bool(directive)]) if line.strip()), 0)
@@ -213,7 +216,7 @@ def _write_org(lines: list[str], outline: Outline) -> None:
 _RST = Dialect(
     scan_rst,
     _write_rst,
-    {r"^(\s*)#\. ": r"\g<1>1. ", r"(?<=\S)::$": ":", r"^\s*::$": ""},
+    {r"^(\s*)#\. ": r"\g<1>1. ", r"^:([\w -]{1,60}):(?=\s|$)": r"**\1:**", r"(?<=\S)::$": ":", r"^\s*::$": ""},
     re.compile(
         r"``(?P<code>[^`]{1,500}+)``"
         r"|:(?P<role>(?:[\w+.-]{1,20}:){0,2}[\w+.-]{1,40}):`(?P<text>[^`<]{0,500}+)(?:<(?P<target>[^`<>]{1,500}+)>)?`"
@@ -228,7 +231,7 @@ _ADOC = Dialect(
     _write_adoc,
     {
         r"^\[?(NOTE|TIP|IMPORTANT|WARNING|CAUTION)(?:\]$|: )": r"**\1:** ",
-        r"^(?:\[\[?[^\[\]]*\]\]?|:[\w!-]+:.*|(?:image|include|toc)::\S*\[.*\]|={4,}|\*{4,}|_{4,}|--|\+|<<<)\s*$": "",
+        r"^(?:\[\[?[^\[\]]*\]\]?|:[\w!-]+:.*|(?:image|include|toc|if\w+|endif)::\S*\[.*\]|={4,}|\*{4,}|_{4,}|--|\+|<<<)\s*$": "",
         r"^\.([^\s.].*)$": r"**\1**",
         r"^\s*(\*{1,5}|\.{1,5})\s+(?=\S)": lambda item: (
             f"{'   ' * (len(item[1]) - 1)}{'*' if item[1][0] == '*' else '1.'} "
