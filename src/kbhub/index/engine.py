@@ -333,7 +333,12 @@ class Index(ABC):
         signatures = seen.signatures
         if signatures.meant and len(signatures.mean) != dimensions:
             raise self.damaged(f"its vectors have {len(signatures.mean)} dimensions, not {dimensions}")
-        return signatures, columns.alive if selection is None else columns.selected(selection.chunks)
+        return signatures, self.selected(selection)
+
+    def selected(self, selection: Selection | None) -> NDArray[np.bool_]:
+        """Return a mask of the selected chunks; of all that exist for None."""
+        columns = self.columns()
+        return columns.alive if selection is None else columns.selected(selection.chunks)
 
     def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
         """Return chunk id → (path, first line)."""

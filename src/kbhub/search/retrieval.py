@@ -14,7 +14,7 @@ from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_fr
 from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Places, Ranking, best_first, keys_of, scores, spread, union
 from kbhub.index.query.parser import MARKS, RUN, Term
 from kbhub.index.side_files import TransformerVectors
-from kbhub.index.signatures import Columns, Postings, likely, quantise, similarity
+from kbhub.index.signatures import LEAST_COMPARED, Columns, Postings, likely, quantise, similarity
 from kbhub.search.evidence import is_name, rarity
 from kbhub.search.plan import RANKED, Candidate, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm, by_base
 from kbhub.types import Fusion
@@ -147,9 +147,11 @@ def semantic_ranking(
     """
     allowed = selections or [None] * len(indexes)
     comparable = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
-    signed = [index.signed(selection, len(vector)) for _, index, selection in comparable]
-    near = likely(signed, vector, RANKED)
-    every = sum(map(len, near)) == sum([np.count_nonzero(signs.signed & mask) for signs, mask in signed])
+    near = [np.flatnonzero(index.selected(selection)) for _, index, selection in comparable]
+    if not (every := sum(map(len, near)) <= LEAST_COMPARED):  # fewer are all compared, and need no signatures
+        signed = [index.signed(selection, len(vector)) for _, index, selection in comparable]
+        near = likely(signed, vector, RANKED)
+        every = sum(map(len, near)) == sum([np.count_nonzero(signs.signed & mask) for signs, mask in signed])
     quantised = quantise(vector)
     rankings, compared, similarities, close_by = [], [NO_CHUNKS], [np.zeros(0)], 0
     for (number, index, selection), positions in zip(comparable, near, strict=True):
