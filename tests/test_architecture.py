@@ -138,13 +138,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 235,
-    "lines": 59758,
-    "code lines": 42190,
+    "files": 236,
+    "lines": 60031,
+    "code lines": 42402,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 43512,
+    "test lines": 43733,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

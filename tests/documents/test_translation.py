@@ -9,6 +9,8 @@ Install
 =======
 
 .. _install:
+.. _far:
+   https://b.example
 
 See :ref:`the guide <guide>`, :doc:`Setup </setup>`, :pep:`440` and `the site
 <https://example.org>`_. Call :func:`~shop.api.pay` with ``strict``::
