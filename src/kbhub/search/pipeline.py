@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.documents.shown_text import readable
-from kbhub.documents.translation import in_markdown
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.catalogue import first_chunks, paths_with
 from kbhub.index.engine import ChunkRow, Key, Selection
@@ -30,8 +29,8 @@ from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalP
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Correction, Hit, Mode, Query, SearchResult, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
-from kbhub.workspace.extensions import extensions, imported
-from kbhub.workspace.formats import SITE_SUFFIXES
+from kbhub.workspace.extensions import extensions, imported, load
+from kbhub.workspace.formats import SITE_SUFFIXES, is_markdown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -420,8 +419,11 @@ def described(
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         near = _near(best, bases, also, decided=decided) if best is page[0] else []
         if document.path.lower().endswith(SITE_SUFFIXES):  # without what only a documentation site understands
+            # Scanners of other formats are loaded for those alone.
+            is_other = not is_markdown(document.path)
+            written = partial(load("kbhub.documents.translation:in_markdown"), path=document.path) if is_other else str
             chunk, *near = [
-                replace(one, text=one.text[: one.prose] + readable(in_markdown(one.text[one.prose :], document.path)))
+                replace(one, text=one.text[: one.prose] + readable(written(one.text[one.prose :])))
                 for one in (chunk, *near)
             ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
