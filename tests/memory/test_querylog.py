@@ -22,8 +22,7 @@ from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
 from kbhub.types import Query, SearchResult
 from kbhub.usage import log
-from kbhub.usage.clusters import clusters
-from kbhub.usage.gaps import LEAST, clear_log, maintain, show_log, summary
+from kbhub.usage.gaps import LEAST, clear_log, clusters, maintain, show_log, summary
 from kbhub.usage.log import flush, log_path, note_read, record
 from repositories import add_remote
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,17 +16,18 @@ from pydantic import Field
 from kbhub.errors import QueryLogUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index.side_files import ONCE_SECONDS, LoggedGap, QueryLog
+from kbhub.index.side_files import ONCE_SECONDS, Distinct, LoggedGap, QueryLog
 from kbhub.models.embedding import packaged_embedder
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.document_signals import timestamp
 from kbhub.search.search import search
 from kbhub.types import Hit, Mode, Query, Verdict
 from kbhub.usage.log import flush, log_of, log_path
-from kbhub.values import DAY_SECONDS
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
-    from kbhub.usage.clusters import Cluster
+    import numpy as np
+    from numpy.typing import NDArray
 
 LEAST = 5
 """Minimum number of times that a question was asked to be a gap: issue "Memories"."""
@@ -136,6 +138,71 @@ HOUR_SECONDS = 3600.0
 TOP = 3
 
 
+SIMILARITY = 0.85
+"""Cosine above which two queries ask the same: issue "Memories"."""
+
+BLOCK = 256
+"""Queries compared with all others at a time: 10 MB of similarities for 10,000 queries."""
+
+TIE_DIGITS = 5
+"""Digits to which centrality is compared; float32 sums are no more precise."""
+
+
+@struct
+class Cluster:
+    """Queries that ask the same."""
+
+    center: Distinct
+    vector: NDArray[np.float32]
+    """Of the center, shape (dimensions,)."""
+    keys: tuple[str, ...]
+    """Of all queries, the most frequent first."""
+    count: int
+    """How often they were asked."""
+    last: float
+    """When one of them was last asked, seconds since the epoch."""
+    clients: tuple[str, ...]
+    """Who asked them."""
+    unanswered: bool
+    """Whether more than half of the judged answers had the verdict `none`."""
+
+
+def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: int) -> list[Cluster]:
+    """Group queries that ask the same, most frequent first: each joins the most frequent leader that it is similar to.
+
+    The result does not depend on the order of the queries. `vectors` has the shape (queries, dimensions), each of
+    length 1, or all zeros (similar to nothing) for none. Clusters asked fewer than `least` times are left out.
+    """
+    # numpy takes 0.1 s to load, and logging queries does not need it.
+    import numpy as np  # noqa: PLC0415
+
+    order = sorted(range(len(queries)), key=lambda number: (-queries[number].count, queries[number].key))
+    queries, vectors = [queries[number] for number in order], vectors[order]
+    leaders = np.full(len(vectors), -1, np.int64)
+    for start in range(0, len(vectors), BLOCK):
+        free = start + np.flatnonzero(leaders[start : start + BLOCK] < 0)
+        near = vectors[free] @ vectors.T > SIMILARITY
+        for number, row in zip(free.tolist(), near, strict=True):
+            if leaders[number] < 0:
+                leaders[row & (leaders < 0)] = number
+                leaders[number] = number
+    groups = []
+    for leader in np.unique(leaders):
+        numbers = np.flatnonzero(leaders == leader)
+        members, inside = tuple(queries[number] for number in numbers), vectors[numbers]
+        counts = [query.count for query in members]
+        if (count := sum(counts)) < least:
+            continue
+        # The one with the greatest mean similarity to all; on a tie, the most frequent.
+        nearness = np.round(inside @ (np.asarray(counts, np.float32) @ inside) / count, TIE_DIGITS)
+        center = numbers[np.argmax(nearness)]
+        keys, last = tuple(query.key for query in members), max(query.last for query in members)
+        clients = tuple(sorted({client for query in members for client in query.clients}))
+        unanswered = sum(query.none for query in members) > sum(query.strong + query.weak for query in members)
+        groups.append(Cluster(queries[center], vectors[center], keys, count, last, clients, unanswered))
+    return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.center.key))
+
+
 class KnownGaps:
     """The gaps in a log."""
 
@@ -147,9 +214,11 @@ class KnownGaps:
         """Return the gap of a cluster, the nearest if several match, or None if it is new."""
         keys = set(map(_hashed, cluster.keys))
         same = next((gap for gap in self.gaps if gap.key in keys), None)
-        if same or self._vectors is None or (nearest := cluster.nearest(self._vectors)) is None:
+        if same or self._vectors is None:
             return same
-        return self.gaps[nearest]
+        near = self._vectors @ cluster.vector
+        nearest = int(near.argmax())
+        return self.gaps[nearest] if near[nearest] > SIMILARITY else None
 
 
 def _hashed(key: str) -> str:
@@ -159,9 +228,6 @@ def _hashed(key: str) -> str:
 
 def _recurring(log: QueryLog, least: int = LEAST) -> list[Cluster]:
     """Return the queries that ask the same, most frequent first."""
-    # numpy takes 0.1 s to load, and logging queries does not need it.
-    from kbhub.usage.clusters import clusters  # noqa: PLC0415
-
     if distinct := log.distinct(MOST_DISTINCT):
         return clusters(distinct, packaged_embedder().embed([query.subject for query in distinct]), least)
     return []
