@@ -202,6 +202,11 @@ func (c *Cart) Add(item string) error { return nil }
 """
 
 
+def found_in(code, symbols):
+    lost = code.undefined(symbols)
+    return "defined" if lost is None else "named" if code.mentions(lost.name) else "missing"
+
+
 @pytest.mark.parametrize(
     ("symbols", "found"),
     [
@@ -213,11 +218,9 @@ func (c *Cart) Add(item string) error { return nil }
 )
 def test_a_symbol_of_python_is_defined_named_or_missing(symbols, found):
     """Each within its outer one; calls, imports and comments do not define it."""
-    code = Code("x.py", PYTHON)
-
-    assert {name: code.look_up(name.split("::")).found for name in symbols.split()} == dict.fromkeys(
-        symbols.split(), found
-    )
+    assert dict.fromkeys(symbols.split(), found) == {
+        symbol: found_in(Code("x.py", PYTHON), symbol.split("::")) for symbol in symbols.split()
+    }
 
 
 def test_a_symbol_of_another_language_is_there_if_the_file_names_it_and_what_was_meant_is_suggested():
@@ -225,18 +228,18 @@ def test_a_symbol_of_another_language_is_there_if_the_file_names_it_and_what_was
     code = Code("x.go", GO)
     broken = Code("x.py", "class A:\n    def b(self):\n        print 'x'\n")
 
-    found = [code.look_up(names).found for names in (["Cart", "Add"], ["Item"], ["Cart", "ad"])]
+    found = [found_in(code, names) for names in (["Cart", "Add"], ["Item"], ["Cart", "ad"])]
     assert found == ["defined", "missing", "missing"]
-    assert [broken.look_up(names).found for names in (["A", "b"], ["c"])] == ["defined", "missing"]
+    assert [found_in(broken, names) for names in (["A", "b"], ["c"])] == ["defined", "missing"]
 
-    assert Code("x.py", PYTHON).look_up(["Shop", "sel"]).near == "sell"
-    assert Code("x.go", GO).look_up(["Cartt"]).near == "Cart"
+    assert Code("x.py", PYTHON).undefined(["Shop", "sel"]).near == "sell"
+    assert Code("x.go", GO).undefined(["Cartt"]).near == "Cart"
 
 
 @pytest.mark.parametrize("text", ["(" * 100_000, "-" * 200_000 + "1", "\0", "a." * 100_000 + "b"])
 @pytest.mark.parametrize("name", ["x.py", "x.js"])
 def test_no_source_file_makes_it_fail(name, text):
-    assert Code(name, text + "\n" + "x(" * 3000).look_up(["x", "y"]).found == "missing"
+    assert found_in(Code(name, text + "\n" + "x(" * 3000), ["x", "y"]) == "missing"
 
 
 @pytest.fixture

@@ -132,21 +132,15 @@ def stale_documents(_: AuditRun, material: Material) -> Iterator[Found]:
         why, age = reasons.get(row.id), age_days(row, now)
         if why is not None and why.casefold().startswith(ENDED):
             remedy = "Link to the replacement, or delete the document if nobody needs its history."
-            line = _line(fronts.get(path, []), (*SUPERSEDED_KEYS, "status"))
+            line = findings.key_line(fronts.get(path, []), *SUPERSEDED_KEYS, "status")
             yield Found(material, path, f"It says: {why}.", remedy, line)
         elif why is not None and MISLEADING not in why:  # see `memories`
             remedy = "Check whether it still holds, then fix it and update the date."
-            line = _line(fronts.get(path, []), UNTIL_KEYS)
+            line = findings.key_line(fronts.get(path, []), *UNTIL_KEYS)
             yield Found(material, path, f"Its date has passed: {why}.", remedy, line, severity="warning")
         elif age > STALE_DAYS and row.id not in decided:
             remedy = "Check whether it still holds, and set `updated` in front matter to the date of the check."
             yield Found(material, path, f"Not changed for {age_text(age, '')}.", remedy)
-
-
-def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
-    """Return the line of front matter with the first of some keys."""
-    names = (line.partition(":")[0].strip().strip("\"'").casefold() for line in lines)
-    return next((number for number, name in enumerate(names, 1) if name in keys), None)
 
 
 @check("memories", severity="warning")

@@ -272,6 +272,12 @@ def front_lines(text: str) -> list[str]:
     return lines[: closing or len(lines)]
 
 
+def key_line(lines: Sequence[str], *keys: str) -> int | None:
+    """Return the first line of front matter that begins with one of some keys, from 1, or None."""
+    names = (line.partition(":")[0].strip(" \"'").casefold() for line in lines)
+    return next((number for number, name in enumerate(names, 1) if name in keys), None)
+
+
 def line_of(lines: Sequence[str], entry: str) -> int | None:
     """Return the first line of front matter that contains a text, from 1, or None."""
     return next((number for number, line in enumerate(lines, 1) if number > 1 and entry in line), None)

@@ -23,9 +23,6 @@ from kbhub.reading.links import Nearest, files_by_name, folded
 from kbhub.types import Base
 from kbhub.values import shared_start, struct
 
-Found = Literal["defined", "named", "missing"]
-"""The file defines it; only mentions it; does not even mention it."""
-
 GRAMMAR_CHARACTERS = 500_000
 """Characters of the longest Python file that is parsed (0.5 s and 50 MB); longer ones are searched as text."""
 
@@ -39,12 +36,11 @@ _WORD = re.compile(r"[A-Za-z_$][\w$]{2,}")
 
 
 @struct
-class Lookup:
-    """The result of looking up a symbol."""
+class Undefined:
+    """Where a symbol is lost."""
 
-    found: Found
-    symbol: str = ""
-    """The first of the names that is not defined in the expected scope."""
+    name: str
+    """The first of its names that is not defined in the expected scope."""
     near: str = ""
     """A similar name that is defined there."""
 
@@ -56,26 +52,24 @@ class Code:
         self._text = text
         self._suffix = path.lower().rpartition(".")[2]
 
-    def look_up(self, symbols: Sequence[str]) -> Lookup:
-        """Look up a symbol: names, each nested in the previous one (`Outer.inner` is two)."""
+    def undefined(self, symbols: Sequence[str]) -> Undefined | None:
+        """Return which name of a symbol is not defined: each is nested in the previous one (`Outer.inner` is two)."""
         parts = [part for symbol in symbols for part in re.split(r"::|\.", symbol)]
         names = [name for part in parts if (name := part.strip("() \t"))]
         if self._tree is None:
-            missing = next((name for name in names if not self._is_named(name)), None)
+            missing = next((name for name in names if not self.mentions(name)), None)
             if missing is None:
-                return Lookup("defined")
+                return None
             words = dict.fromkeys(match[0] for match in itertools.islice(_WORD.finditer(self._text), MOST_WORDS))
-            return Lookup("missing", missing, _near(missing, words))
-        lookup = _in_python(self._tree, names)
-        if not isinstance(lookup, Lookup):
-            return Lookup("defined")
-        return lookup if self._is_named(lookup.symbol) else Lookup("missing", lookup.symbol, lookup.near)
+            return Undefined(missing, _near(missing, words))
+        found = _in_python(self._tree, names)
+        return found if isinstance(found, Undefined) else None
 
     def meaning(self, symbols: Sequence[str]) -> str | None:
         """Return what a symbol of Python, or the module, does: no comments, docstrings or layout; None if it cannot."""
         names = [name for symbol in symbols for name in re.split(r"::|\.", symbol.strip("() \t"))]
         found = _in_python(self._tree, names) if self._tree else None
-        if found is None or isinstance(found, Lookup):
+        if found is None or isinstance(found, Undefined):
             return None
         statements = [_statement(self._tree, node) for node in found]  # type: ignore[arg-type]
         with suppress(RecursionError):
@@ -92,7 +86,8 @@ class Code:
             return ast.parse(self._text)
         return None
 
-    def _is_named(self, name: str) -> bool:
+    def mentions(self, name: str) -> bool:
+        """Return whether a name occurs in the file."""
         return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None
 
 
@@ -116,14 +111,14 @@ def _statement(tree: ast.Module, node: ast.AST) -> ast.AST:
     return min(around, key=lambda one: (one.end_lineno or 0) - one.lineno)
 
 
-def _in_python(tree: ast.Module, names: Sequence[str]) -> Lookup | list[ast.AST]:
+def _in_python(tree: ast.Module, names: Sequence[str]) -> Undefined | list[ast.AST]:
     """Return what defines a symbol, or where it is lost."""
     scopes: list[ast.AST] = [tree]
     for name in names:
         definitions = [definition for scope in scopes for definition in _defined_in(scope)]
         inner = [node for defined, node in definitions if defined == name]
         if not inner:
-            return Lookup("named", name, _near(name, {defined for defined, _ in definitions}))
+            return Undefined(name, _near(name, {defined for defined, _ in definitions}))
         scopes = inner
     return scopes
 
@@ -209,13 +204,12 @@ class Sources:
         code = self._code(path)
         if isinstance(code, RefFault):
             return code
-        result = code.look_up(symbols)
-        if result.found == "defined":
+        if (lost := code.undefined(symbols)) is None:
             return None
-        near = entry.replace(result.symbol, result.near, 1) if result.near else ""
-        if result.found == "named":
-            return RefFault("named", f"the file mentions {result.symbol!r}, but does not define it", near)
-        return RefFault("undefined", f"the file has no {result.symbol!r}", near)
+        near = entry.replace(lost.name, lost.near, 1) if lost.near else ""
+        if code.mentions(lost.name):
+            return RefFault("named", f"the file mentions {lost.name!r}, but does not define it", near)
+        return RefFault("undefined", f"the file has no {lost.name!r}", near)
 
     def _opened(self, path: str) -> Code | RefFault:
         if self._read > BUDGET_BYTES:

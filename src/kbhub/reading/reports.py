@@ -154,6 +154,24 @@ class Finding(Model):
     fixable: bool = Field(False, description="Whether `kbhub doctor --fix` can do that.")
 
 
+def ok(check: str, message: str, subject: str = "") -> Finding:
+    """Return the finding that something works."""
+    return Finding(check=check, level="ok", subject=subject, message=message)
+
+
+def bad(
+    check: str,
+    message: str,
+    remedy: str,
+    subject: str = "",
+    level: Literal["ok", "warning", "error"] = "warning",
+    *,
+    fixable: bool = False,
+) -> Finding:
+    """Return the finding that something works less well, or not at all, and what to do about it."""
+    return Finding(check=check, level=level, subject=subject, message=message, remedy=remedy, fixable=fixable)
+
+
 class Diagnosis(Model):
     """Findings and repairs of `kbhub doctor`."""
 

@@ -146,7 +146,6 @@ def test_a_wrong_line_of_a_vault_is_named(vault):
         ({"query": "x"}, "has no `expected`"),
         ({"query": "x", "expected": [3]}, "`expected` is"),
         ({"query": "x", "expected": "guide.md", "also_valid": ["a"]}, "`also_valid` is not an object"),
-        ({"query": "x", "expected": "guide.md", "stratum": "all"}, "the stratum 'all'"),
         ({"id": "s1", "query": "x", "expected": "guide.md"}, "the query id 's1' occurs twice"),
     ):
         file.write_text(f"{right}{json.dumps(row)}\n", "utf-8")

@@ -15,12 +15,11 @@ from kbhub import __version__
 from kbhub.cli.app import complain
 from kbhub.cli.options import Places, Reply, command, hub_options
 from kbhub.errors import DaemonFault, UsageError
-from kbhub.reading.reports import Finding
+from kbhub.reading.reports import Finding, bad, ok
 from kbhub.server.daemon.launch import DaemonUnavailable, Http, Start, last_words, launch, newer, status
 from kbhub.server.daemon.launch import stop as stop_daemon
 from kbhub.server.daemon.protocol import ConnectOptions, DaemonFolder, is_held, running, try_lock
 from kbhub.server.daemon.proxy import connect
-from kbhub.setup.doctor.bases import bad, ok
 from kbhub.values import Value, counted
 from kbhub.workspace.files import own_folder
 

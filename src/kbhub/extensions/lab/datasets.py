@@ -31,9 +31,6 @@ MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
 MOST_ITEM = 256 << 20
 """Maximum size of a question with its sessions, in characters."""
 
-ALL = "all"
-"""The stratum of all queries, which no query may use as its own."""
-
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
@@ -195,7 +192,7 @@ def _beir(folder: Path) -> Dataset:
             row.fail(f"the query id {name!r} occurs twice")
         ids.add(name)
         if name in gold:
-            queries.append(EvalQuery(name, row.text("text"), gold[name], _stratum(row)))
+            queries.append(EvalQuery(name, row.text("text"), gold[name], row.text("stratum", default="")))
         else:
             unjudged += 1
     notes = []
@@ -310,7 +307,7 @@ def _vault(folder: Path) -> Dataset:
         name = row.text("id", "_id", default=str(row.line))
         if name in queries:
             row.fail(f"the query id {name!r} occurs twice")
-        queries[name] = EvalQuery(name, row.text("query", "text"), _gold(row, answers), _stratum(row))
+        queries[name] = EvalQuery(name, row.text("query", "text"), _gold(row, answers), row.text("stratum", default=""))
     if not any(query.gold for query in queries.values()):
         raise DatasetError(folder / "queries.jsonl", "no query has an answer")
     in_sections = any(SECTION_MARK in item for query in queries.values() for item in query.gold)
@@ -348,13 +345,6 @@ def _gold(row: _Row, answers: set[str]) -> dict[str, int]:
             missing = f"no section {heading!r} in {where!r}" if where in answers else f"no document {where!r}"
             row.fail(f"there is {missing}")
     return gold
-
-
-def _stratum(row: _Row) -> str:
-    stratum = row.text("stratum", default="")
-    if stratum == ALL:
-        row.fail(f"the stratum {ALL!r} is reserved for all queries; use another name")
-    return stratum
 
 
 def _rows(file: Path) -> Iterator[_Row]:

@@ -21,9 +21,8 @@ from kbhub.extensions.models.server import Deadline, Ollama, StoredAnswers
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query.parser import normalise, parse_query, plain_words
-from kbhub.reading.reports import Finding
+from kbhub.reading.reports import Finding, bad, ok
 from kbhub.search.pipeline import SCORE_DIGITS
-from kbhub.setup.doctor.bases import bad, ok
 from kbhub.types import MOST_HITS, Query, SearchResult, Signal
 from kbhub.workspace.settings import ExpansionSettings, RerankSettings
 

@@ -22,7 +22,7 @@ from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL
 from kbhub.documents.markdown import LINK_DEFINITION, heading_end, parse_document, scan_blocks
 from kbhub.editing.documents import append
-from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, front_matter_fault
+from kbhub.editing.findings import AuditRun, Found, Material, Severity, check, front_matter_fault, key_line
 from kbhub.editing.paths import Location, PageRules, change_document, find_document
 from kbhub.editing.renames import as_destination
 from kbhub.errors import KbhubError, WriteRefused
@@ -72,14 +72,9 @@ def faults(path: str, text: str, *, lists: bool) -> Iterator[Fault]:
     else:
         kind = front.values.get("type")
         if not isinstance(kind, str) or not kind.strip():
-            line = _line_of(lines[: front.closing], "type")
+            line = key_line(lines[: front.closing], "type") or 1
             yield Fault("The page has no `type`.", "Name its kind in a word or two: `type: Reference`.", line)
         yield from _of_page(lines, front)
-
-
-def _line_of(lines: Sequence[str], key: str) -> int:
-    """Return the line of front matter with a key, or its first one."""
-    return next((at for at, line in enumerate(lines, 1) if line.partition(":")[0].strip(" \"'") == key), 1)
 
 
 def _of_page(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
@@ -87,7 +82,7 @@ def _of_page(lines: Sequence[str], front: FrontMatter) -> Iterator[Fault]:
     headings = {heading.text for heading in scan_blocks(lines, front.body, front.closing).headings}
 
     def fault(key: str, message: str, remedy: str, severity: Severity = "warning") -> Fault:
-        return Fault(message, remedy, _line_of(head, key), severity)
+        return Fault(message, remedy, key_line(head, key) or 1, severity)
 
     given, remedy = values.get("sources", []), "Name the source: `- resource:` a URL, a path or a scope."
     if not isinstance(given, list):
@@ -148,7 +143,7 @@ def _of_index(path: str, lines: Sequence[str], front: FrontMatter, *, lists: boo
         yield Fault(f"{INDEX} has front matter.", remedy)
     elif more := sorted(front.values.keys() - {VERSION_KEY}):
         remedy = f"Keep only `{VERSION_KEY}`; if it is a page, rename it."
-        yield Fault(f"{INDEX} has `{more[0]}` in its front matter.", remedy, _line_of(lines, more[0]))
+        yield Fault(f"{INDEX} has `{more[0]}` in its front matter.", remedy, key_line(lines, more[0].casefold()) or 1)
     headings = scan_blocks(lines, front.end, front.closing).headings
     if not headings:
         yield Fault(f"{INDEX} has no sections.", "Group its entries below headings.", front.end + 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable, UsageError
 from kbhub.index.engine import Index
-from kbhub.reading.reports import Finding
+from kbhub.reading.reports import Finding, bad, ok
 from kbhub.types import Base
 from kbhub.values import counted
 from kbhub.workspace.discovery import Files
@@ -66,36 +66,30 @@ class PostgresEngine:
         try:
             session = index.server.session()
         except EngineUnavailable as error:
-            return [_finding(base, "engine", "error", f"{error.name}: {error.reason}.", error.remedy)]
+            return [bad("engine", f"{error.name}: {error.reason}.", error.remedy, base.id, "error")]
         encrypted = session.tls or ("no network between" if session.local else "no TLS")
         who = f"{base.place}: PostgreSQL {session.version}, role {session.role}, {encrypted}"
-        findings = [_finding(base, "engine", "ok", f"{who}; no extension needed")]
+        findings = [ok("engine", f"{who}; no extension needed", base.id)]
         if not session.tls and not session.local:
             remedy = "Take `sslmode` out of the URL, and turn TLS on at the server."
-            findings.append(_finding(base, "tls", "warning", f"{base.place} is read without TLS.", remedy))
+            findings.append(bad("tls", f"{base.place} is read without TLS.", remedy, base.id))
         skew = session.now - time.time()
         if abs(skew) > MOST_SKEW_SECONDS:
             remedy = "Correct the clock of one of the two machines."
             message = f"Its clock differs from this one's by {skew:+.0f} s."
-            findings.append(_finding(base, "clock", "warning", message, remedy))
+            findings.append(bad("clock", message, remedy, base.id))
         try:
             with index.snapshot():
                 faults, (documents, chunks, vectors) = index.faults(), index.counts()
                 synced = index.meta("synced")
         except IndexUnavailable as error:
             remedy = f"Run `kbhub team publish --status --to {base.engine}` to list the bases that you may read."
-            return [*findings, _finding(base, "rights", "error", f"{error.reason}.", remedy)]
+            return [*findings, bad("rights", f"{error.reason}.", remedy, base.id, "error")]
         if faults:
             remedy = "Its publisher can rebuild it with `kbhub team publish --full`."
-            return [*findings, _finding(base, "index", "error", f"{'; '.join(faults)}.", remedy)]
+            return [*findings, bad("index", f"{'; '.join(faults)}.", remedy, base.id, "error")]
         counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-        return [*findings, _finding(base, "index", "ok", f"{counts}; intact, published {synced}")]
-
-
-def _finding(
-    base: Base, check: str, level: Literal["ok", "warning", "error"], message: str, remedy: str = ""
-) -> Finding:
-    return Finding(check=check, level=level, subject=base.id, message=message, remedy=remedy)
+        return [*findings, ok("index", f"{counts}; intact, published {synced}", base.id)]
 
 
 def team_engine() -> Any:

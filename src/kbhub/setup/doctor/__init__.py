@@ -19,10 +19,10 @@ from kbhub.errors import ConfigError, EmbedderError, KbhubError
 from kbhub.hub import Hub
 from kbhub.index.sqlite.schema import probe, set_aside
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
-from kbhub.reading.reports import Diagnosis, Finding
+from kbhub.reading.reports import Diagnosis, Finding, bad, ok
 from kbhub.setup.cache import FILE_MODE, own_places, state_of, too_open
 from kbhub.setup.clients import Machine
-from kbhub.setup.doctor.bases import bad, base_findings, config_findings, discovery_findings, ok, trust_findings
+from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, trust_findings
 from kbhub.setup.plan import Registration
 from kbhub.setup.registration import registrations, unregistered
 from kbhub.sync.background import embedded

@@ -10,7 +10,7 @@ from typing import Literal
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
-from kbhub.reading.reports import Finding
+from kbhub.reading.reports import Finding, bad, ok
 from kbhub.sync.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare, is_being_indexed
 from kbhub.types import Base, Problem
@@ -19,24 +19,6 @@ from kbhub.workspace.files import is_directory
 from kbhub.workspace.project import TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
-
-
-def ok(check: str, message: str, subject: str = "") -> Finding:
-    """Return the finding that something works."""
-    return Finding(check=check, level="ok", subject=subject, message=message)
-
-
-def bad(
-    check: str,
-    message: str,
-    remedy: str,
-    subject: str = "",
-    level: Literal["ok", "warning", "error"] = "warning",
-    *,
-    fixable: bool = False,
-) -> Finding:
-    """Return the finding that something works less well, or not at all, and what to do about it."""
-    return Finding(check=check, level=level, subject=subject, message=message, remedy=remedy, fixable=fixable)
 
 
 LISTED_FILES = 5
