@@ -358,29 +358,19 @@ class Nearest:
         for name in dict.fromkeys(names):
             for part in parts_of(f" {name[:LETTERS]} "):
                 self._having[part].append(name)
-        self._found = cache(self._compared)
+        self.closest = cache(self._closest)
 
-    def closest(self, name: str, likeness: float) -> str:
+    def _closest(self, name: str, likeness: float) -> str:
         """Return the most similar name, or an empty string if none reaches `likeness` (difflib's ratio, 0 to 1).
 
         Names with different numbers are not candidates: whoever wrote `step-12` did not mean `step-13`.
         """
-        return self._found(name[:LETTERS], likeness)
-
-    def _compared(self, name: str, likeness: float) -> str:
-        known = parts_of(f" {name[:LETTERS]} ").intersection(self._having)
+        name = name[:LETTERS]
+        known = parts_of(f" {name} ").intersection(self._having)
         parts = sorted(known, key=lambda part: len(self._having[part]))
         shared = Counter(other for part in parts[:RAREST] for other in self._having[part][:SHARED_BY])
-        numbers = _DIGITS.findall(name)
-        compare = difflib.SequenceMatcher(b=name, autojunk=False)
-        best, closest = likeness, ""
-        likely = (other for other, _ in shared.most_common(SHARED_BY) if _DIGITS.findall(other) == numbers)
-        for _, other in zip(range(COMPARED), likely, strict=False):
-            compare.set_seq1(other[:LETTERS])
-            ratio = compare.ratio()
-            if ratio > best or (ratio == best and not closest):
-                best, closest = ratio, other
-        return closest
+        likely = (other for other, _ in shared.most_common() if _DIGITS.findall(other) == _DIGITS.findall(name))
+        return next(iter(difflib.get_close_matches(name, islice(likely, COMPARED), 1, likeness)), "")
 
 
 def parts_of(text: str) -> set[str]:

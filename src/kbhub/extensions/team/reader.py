@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import numpy as np
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
@@ -21,8 +19,7 @@ from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.matches import NO_CHUNKS
 from kbhub.index.query.parser import Term
 from kbhub.index.signatures import Columns, Postings, Signatures, enlarged, made, roomy, sign
-from kbhub.index.sqlite.columns import compared, paired
-from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
+from kbhub.index.sqlite.columns import compared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,9 +69,6 @@ _FOUND = re.compile(
 """Rows that the database looks up, instead of going through the whole table."""
 
 _NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_TABLES)})\b")
-
-
-_scratch = threading.local()
 
 
 class PostgresIndex(Index):
@@ -166,15 +160,7 @@ class PostgresIndex(Index):
         vectors = self._vectors(chunks)
         if vectors and len(vectors[0][1]) != len(vector):
             raise self.damaged(f"its vectors have {len(vectors[0][1])} dimensions, not {len(vector)}")
-        if not hasattr(_scratch, "connection"):
-            _scratch.connection = open_scratch()
-            _scratch.compares = has_vector_functions(_scratch.connection)
-        if not vectors or not _scratch.compares:
-            return compared(vectors, vector)
-        query = "SELECT 1 - vec_distance_cosine(vec_int8(value), vec_int8(?)) FROM carray(?)"
-        bound = vector.tobytes(), apsw.carray(tuple(blob for _, blob in vectors))
-        values = _scratch.connection.execute(query, bound)
-        return paired([(chunk, value) for (chunk, _), (value,) in zip(vectors, values, strict=True)])
+        return compared(vectors, vector)
 
     def _read_columns(self, before: Columns | None) -> Columns:
         pack = self.meta("pack") or 0
