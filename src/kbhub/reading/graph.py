@@ -40,7 +40,7 @@ from kbhub.reading.links import (
     site_settings,
     stem,
 )
-from kbhub.reading.lists import short_docids
+from kbhub.reading.lists import WILD, short_docids
 from kbhub.reading.resolver import Resolver
 from kbhub.sync.freshness import first_indexes
 from kbhub.types import Base, Skipped
@@ -51,8 +51,6 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.reading.nearness import Means
-
-_WILD = frozenset("*?[")
 
 REMEMBERED = 10_000
 """Tags whose ancestors are cached; vaults have some hundred."""
@@ -94,7 +92,7 @@ class TagTable:
     def matching(self, name: str) -> list[str]:
         """Return the keys that a name (any case, with or without `#`) stands for; with `*` or `?`, all that match."""
         key = key_of(name)
-        if _WILD.isdisjoint(key):
+        if WILD.isdisjoint(key):
             return [key] if key in self.having else []
         return [tag for tag in self.having if fnmatchcase(tag, key)]
 

@@ -26,7 +26,7 @@ from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.files import is_directory
 
-_WILD = frozenset("*?[")
+WILD = frozenset("*?[")
 
 
 def status(hub: Hub) -> Status:
@@ -206,7 +206,7 @@ def _chosen(hub: Hub, place: str | None) -> tuple[tuple[Base, ...], str]:
             if name in (base.id, *base.names):
                 return (base,), _contained(path)
     project = tuple(base for base in bases if base.id == "project")
-    wild = not _WILD.isdisjoint(place.partition("/")[0])
+    wild = not WILD.isdisjoint(place.partition("/")[0])
     if not project and not wild:
         hub.select((place.partition("/")[0],))  # raises an error that lists the bases
     return (bases if wild else project), _contained(place)
@@ -220,7 +220,7 @@ def _contained(path: str) -> str:
 
 def _matching(rows: Sequence[DocumentRow], path: str) -> list[DocumentRow]:
     exact = [row for row in rows if covers(path, row.path)]
-    if exact or _WILD.isdisjoint(path):
+    if exact or WILD.isdisjoint(path):
         return exact
     rules = parse_rules((path,), "the pattern")
     return [row for row in rows if any(rule.matches(row.path, directory=False) for rule in rules)]
