@@ -532,7 +532,7 @@ def test_what_a_reader_would_stumble_over_is_said(hub, shop):
     text = "# Rolling Back\n\n[a](gone.md) [b](rollback.md#log) [[Vanished]] [c](notes@vim.md) ![i](../src/app.py)\n"
     keys = {
         "tags": ["Op", "Runbooks", "fresh"],
-        "related": ["rollback", "nowhere", "notes@vim"],
+        "related": ["rollback", "nowhere", "notes@vim", "[[rollback#Steps|back]]"],
         "refs": ["src/app.py::Shop::sell", "src/app.py::Shop::buy", "src/gone.py", "../x.py"],
     }
     done = write_document(hub, "new", text=text, front_matter=keys)

@@ -71,7 +71,7 @@ def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
         if not exists(link.target, link.kind):
             warnings.append(f"Line {link.line}: the link to {link.target!r} is broken.")
     for entry in entries(related_in(document.front_matter)):
-        if not exists(entry.removeprefix("[[").removesuffix("]]"), "related"):
+        if not exists(plain_entry(entry), "related"):
             warnings.append(f"`related` names {entry!r}, which is not a document.")
     warnings += [*_similar_tags(tags, document), *_similar_titles(titles, document)]
     more = len(warnings) - MAX_WARNINGS
