@@ -138,13 +138,13 @@ def test_only_the_server_imports_the_protocol():
 
 
 WEIGHT = {
-    "files": 236,
-    "lines": 60031,
-    "code lines": 42402,
+    "files": 235,
+    "lines": 59954,
+    "code lines": 42351,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 43733,
+    "test lines": 43731,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 
