@@ -25,7 +25,6 @@ from kbhub.hub import HubOptions
 from kbhub.models import embedding
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.setup import doctor
-from kbhub.workspace import git
 
 pytest_plugins = ["browsers", "daemons", "ollama_server", "setup_machine", "speaking_shop", "terminals", "wheels"]
 if find_spec("kbhub.extensions"):  # not where the core is tested alone
@@ -211,19 +210,12 @@ def once(call, place=0):
 
 @pytest.fixture(autouse=True, scope="session")
 def what_takes_long_once():
-    """The packaged model, a schema and the options of a command are read once; no git where nothing is committed."""
-    asked, packaged, embedder = git._git, embedding.packaged_embedder(), embedding.StaticEmbedder
+    """The packaged model, a schema and the options of a command are read once."""
+    packaged, embedder = embedding.packaged_embedder(), embedding.StaticEmbedder
     load, queries, resolved = embedder._load, embedder.queries, arguments._resolve_groups_from_callable
 
     def shared(one):
         return packaged if one.fingerprint == packaged.fingerprint else one
-
-    def asked_of_commits(folder: Path, *arguments: str, **more: str) -> str | None:
-        root = git.git_root(folder.resolve(), None)
-        heads = None if root is None else root / ".git/refs/heads"
-        if heads and heads.is_dir() and not any(heads.iterdir()) and not (root / ".git/packed-refs").exists():
-            return None
-        return asked(folder, *arguments, **more)
 
     checked, check, digest = set(), Draft202012Validator.check_schema, cache(embedding.sha256)
 
@@ -238,7 +230,6 @@ def what_takes_long_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Draft202012Validator, "check_schema", staticmethod(check_once))
-        patch.setattr(git, "_git", asked_of_commits)
         patch.setattr("kbhub.workspace.files.RACY_SECONDS", 0.05)  # clocks of file systems here tick within 0.01
         patch.setattr(doctor, "sha256", digest_of)
         patch.setattr(embedder, "_load", lambda one: load(shared(one)))

@@ -28,6 +28,7 @@ from kbhub.sync.comparison import is_being_indexed
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base
 from kbhub.workspace.git import FRESH_PATHS
+from repositories import add_worktree
 
 LIMITS = Limits(file_bytes=5 << 20, files=100_000)
 EMBEDDER = packaged_embedder()
@@ -450,9 +451,47 @@ def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_git_is_not_asked_where_no_repository_is(folder, monkeypatch):
+@pytest.mark.parametrize("place", ["folder", "repository", "worktree"])
+def test_git_is_not_asked_where_nothing_is_committed(folder, tmp_path, monkeypatch, place):
     """Which is seen without it: each question takes 5 ms of a save."""
     asked = []
+    if place != "folder":
+        make_repository(tmp_path)
+    if place == "worktree":
+        move_into_worktree(tmp_path)
     monkeypatch.setattr(kbhub.workspace.git.subprocess, "run", lambda *_, **__: asked.append(1))
     folder.sync()
     assert asked == []
+
+
+@pytest.mark.parametrize("way", ["packed", "detached", "symbolic", "linked", "worktree"])
+def test_a_commit_is_known_in_whatever_way_git_says_what_is_checked_out(folder, tmp_path, way):
+    """No branch has a file of its own."""
+    name = commit(folder)
+    admin = move_into_worktree(tmp_path) if way == "worktree" else tmp_path / ".git"
+    branch = (tmp_path / "main/.git" if way == "worktree" else admin) / "refs/heads/main"
+    branch.unlink()
+    if way in ("packed", "linked"):
+        (admin / "packed-refs").write_text(f"{name} refs/heads/main\n")
+    elif way == "symbolic":
+        (admin / "refs/origin").write_text(f"{name}\n")
+    (admin / "HEAD").unlink()
+    if way == "linked":
+        (admin / "HEAD").symlink_to("refs/heads/main")
+    else:
+        head = {"packed": "ref: refs/heads/main", "symbolic": "ref: refs/origin"}.get(way, name)
+        (admin / "HEAD").write_text(f"{head}\n")
+    folder.sync()
+    assert set(committed(folder).values()) == {1_700_000_000}
+
+
+def move_into_worktree(folder):
+    """Make a folder with a repository a worktree of it; return git's folder for it."""
+    main, tree = folder / "main", folder / "tree"
+    main.mkdir()
+    (folder / ".git").rename(main / ".git")
+    add_worktree(main, tree)
+    admin = main / ".git/worktrees/tree"
+    (tree / ".git").rename(folder / ".git")
+    (admin / "gitdir").write_text(f"{folder / '.git'}\n")
+    return admin

@@ -297,8 +297,9 @@ def installed() -> str | None:
 
 
 def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
-    # Starting git to find out that this is no repository takes 5 ms.
-    if git_root(Path(os.path.realpath(folder)), None) is None or (git := installed()) is None:
+    # Starting git to find out that this is no repository, or one without commits, takes 5 ms.
+    root = git_root(Path(os.path.realpath(folder)), None)
+    if root is None or _is_new(root) or (git := installed()) is None:
         return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
     with suppress(OSError, subprocess.SubprocessError):
@@ -365,8 +366,11 @@ def identify(workspace: Workspace) -> Identity | None:
         if address := _origin(common, root):
             return Identity("origin", address)
         # A shallow clone lacks the first commit, and the oldest one it has changes with the next fetch.
-        probe(common / "shallow")
-        if not (common / "shallow").exists() and not _is_new(common) and (commit := _first_commit(root)):
+        # Without `HEAD`, git would answer for the repository around this one.
+        for name in ("shallow", "HEAD"):
+            probe(common / name)
+        whole = os.path.lexists(common / "HEAD") and not (common / "shallow").exists()
+        if whole and not _is_new(root) and (commit := _first_commit(root)):
             return Identity("root", commit)
     return Identity("path", os.path.realpath(root or directory))
 
@@ -475,15 +479,17 @@ def _origin(common: Path, root: Path) -> str | None:
     return None
 
 
-def _is_new(common: Path) -> bool:
-    """Whether a repository certainly has no commits, judging by its files, to save running git."""
-    for name in ("HEAD", *_OTHER_REFS):
-        probe(common / name)
+def _is_new(root: Path) -> bool:
+    """Return whether a repository certainly has no commits, judging by its files, to save running git."""
+    common = common_directory(root)
+    if common is None:
+        return False
+    head = _own_folder(root) / "HEAD"
+    for path in (head, *(common / name for name in _OTHER_REFS)):
+        probe(path)
     probe(common / "refs" / "heads", entries=True)
-    if not os.path.lexists(common / "HEAD"):
-        return True  # not a valid repository
     with suppress(OSError), os.scandir(common / "refs" / "heads") as branches:
-        if read_regular(common / "HEAD", MAX_ADDRESS_CHARACTERS).startswith(b"ref:"):
+        if read_regular(head, MAX_ADDRESS_CHARACTERS).startswith(b"ref: refs/heads/"):
             return next(branches, None) is None and not any((common / name).exists() for name in _OTHER_REFS)
     return False
 
