@@ -14,9 +14,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kbhub.server.daemon import proxy
+from kbhub.server.daemon import launch, proxy
 from kbhub.server.daemon.http import Guarded, Workspaces
-from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.protocol import DaemonFolder, is_held, read_record
 from kbhub.ui.loopback import HttpServer, bind_port
 
@@ -157,7 +156,7 @@ class Window:
 
 
 class Relay(Window):
-    """A window in this process, of a daemon that runs: what `serve --connect` relays, without pipes of its own."""
+    """A window in this process: what `serve --connect` relays, without pipes of its own."""
 
     def __init__(self, environment, arguments=CONNECT, **variables):
         self.ids, self.said, self.kept, self.errors, self.lines = 0, queue.Queue(), [], b"", queue.Queue()
@@ -193,22 +192,32 @@ class Relay(Window):
 @contextmanager
 def windows(environment):
     """Open windows; at the end, they and the daemon are gone."""
-    opened = []
+    opened, started, spawn = [], [], launch._spawn
 
     def begin(*arguments, inside=False, **options):
         kind = Relay if inside else Window
         opened.append(kind(options.pop("place", environment), *arguments, **options))
         return opened[-1]
 
-    try:
-        yield begin
-    finally:
-        folder = folder_of(environment)
-        stop(folder)  # first: a server behind HTTP does not end with its input
-        for window in opened:
-            window.end()
-        stop(folder)
-        assert not is_held(folder.lock)
+    def spawned(*given):
+        started.append(spawn(*given))
+        return started[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "_spawn", spawned)
+        try:
+            yield begin
+        finally:
+            folder = folder_of(environment)
+            for relay in [window for window in opened if isinstance(window, Relay)]:
+                relay.end()  # else it would start the next daemon
+            launch.stop(folder)  # first: a server behind HTTP does not end with its input
+            for window in opened:
+                window.end()
+            until(lambda: launch.stop(folder).stopped)
+            for daemon in started:
+                daemon.wait(PATIENCE)
+            assert not is_held(folder.lock)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ main()
 def daemon(shop, environment):
     """A running daemon; it is ended afterwards."""
     with windows(environment) as begin:
-        window = begin()
+        window = begin(inside=True)
         window.handshake()
         yield window
 

@@ -72,7 +72,7 @@ def shared(tmp_path_factory):
     (modules / "mcp.py").write_text("raise SystemExit('hostile')")
     with windows(one) as begin:
         variables = {"PYTHONPATH": f"{SOURCE}{os.pathsep}{modules}", "AN_API_KEY": "sesame", "KBHUB_SEARCH__LIMIT": "1"}
-        here = begin(**variables)
+        here = begin(inside=True, **variables)
         here.handshake()
         there = begin(inside=True, place=replace(other, env={**one.env, "KBHUB_CACHE_DIR": str(project / "cache")}))
         there.handshake()
@@ -206,7 +206,8 @@ def test_a_daemon_that_dies_or_that_nobody_can_reach_is_replaced_and_its_calls_f
 
     And a daemon without windows ends by itself.
     """
-    window, folder = begin(KBHUB_SERVE__UNLOAD_MINUTES="0.002", KBHUB_SERVE__END_MINUTES="0.01"), folder_of(place)
+    folder = folder_of(place)
+    window = begin(inside=True, KBHUB_SERVE__UNLOAD_MINUTES="0.002", KBHUB_SERVE__END_MINUTES="0.01")
     window.handshake()
     asked, text = [], "The canary is yellow."
     questions = (call("search", query="canary"), call("remember", text=text), {"method": "tools/list"})
@@ -372,7 +373,7 @@ def noted(tmp_path_factory):
     place = furnish(make_environment(tmp_path_factory.mktemp("noted")), "canary")
     with windows(place) as begin:
         time.sleep(RACY_SECONDS)
-        window = begin()
+        window = begin(inside=True)
         answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
         notes = folder_of(place).notes
         until(lambda: any("initialize" in note.read_text() for note in notes.glob("*.json")))
@@ -397,7 +398,7 @@ def let_go(noted):
 
 def test_the_first_answers_come_before_the_daemon_and_are_what_it_says(noted, let_go):
     place, begin, (discovered, initialized) = noted
-    modern, legacy = begin(), begin()
+    modern, legacy = begin(inside=True), begin()
     assert modern.ask(DISCOVER)["result"] == discovered
     assert legacy.handshake()["result"] == initialized
     assert running(folder_of(place)) is None
@@ -429,7 +430,7 @@ def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(n
 
 
 def test_a_daemon_that_hangs_fails_a_call_and_the_window_serves_itself_and_a_signal_ends_it(place, begin, monkeypatch):
-    begin().handshake()
+    begin(inside=True).end()
     given, sink, folder = [], io.BytesIO(), folder_of(place)
     pid, wire = running(folder).pid, "kbhub.server.daemon.protocol.GREETING_SECONDS"
     monkeypatch.chdir(place.project)
@@ -566,7 +567,7 @@ def test_a_newer_window_replaces_the_daemon_and_none_is_lost(place, begin, tmp_p
     assert first.version == "0.0.9"
     asked = old.begin(call("search", query="canary"))
 
-    window = begin()
+    window = begin(inside=True)
     assert "result" in window.handshake()
 
     second = read_record(folder)

@@ -213,7 +213,7 @@ def test_a_socket_in_the_background_takes_a_quiet_daemons_place(environment, tmp
     path = tmp_path / "s"
     command = [sys.executable, "-m", "kbhub", "serve", "--http", "--daemon", "--socket", str(path)]
     with windows(environment) as begin:
-        window = begin()
+        window = begin(inside=True)
         window.handshake()
         old = pid_of(environment)
 
