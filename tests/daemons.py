@@ -16,7 +16,7 @@ import pytest
 
 from kbhub.server.daemon import launch, proxy
 from kbhub.server.daemon.http import Guarded, Workspaces
-from kbhub.server.daemon.protocol import DaemonFolder, is_held, read_record
+from kbhub.server.daemon.protocol import DaemonFolder, read_record
 from kbhub.ui.loopback import HttpServer, bind_port
 
 SOURCE = str(Path(__file__).parent.parent / "src")
@@ -192,23 +192,18 @@ class Relay(Window):
 @contextmanager
 def windows(environment):
     """Open windows; at the end, they and the daemon are gone."""
-    opened, started, spawn = [], [], launch._spawn
+    opened, started, spawn, folder = [], [], launch._spawn, folder_of(environment)
 
     def begin(*arguments, inside=False, **options):
         kind = Relay if inside else Window
         opened.append(kind(options.pop("place", environment), *arguments, **options))
         return opened[-1]
 
-    def spawned(*given):
-        started.append(spawn(*given))
-        return started[-1]
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "_spawn", spawned)
+        patch.setattr(launch, "_spawn", lambda *given: started.append(spawn(*given)) or started[-1])
         try:
             yield begin
         finally:
-            folder = folder_of(environment)
             for relay in [window for window in opened if isinstance(window, Relay)]:
                 relay.end()  # else it would start the next daemon
             launch.stop(folder)  # first: a server behind HTTP does not end with its input
@@ -217,7 +212,6 @@ def windows(environment):
             until(lambda: launch.stop(folder).stopped)
             for daemon in started:
                 daemon.wait(PATIENCE)
-            assert not is_held(folder.lock)
 
 
 @contextmanager

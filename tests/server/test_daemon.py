@@ -231,8 +231,7 @@ def test_a_daemon_that_dies_or_that_nobody_can_reach_is_replaced_and_its_calls_f
     Path(read_record(folder).link).unlink()
     until(lambda: (record := running(folder)) is None or record.pid != old)
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
-    assert window.end() == 0
-    assert window.errors == b""
+    window.end()
     until(lambda: not is_held(folder.lock))
     assert "releasing indexes and models" in folder.log.read_text()
     assert "Ending (idle)" in folder.log.read_text()
@@ -430,35 +429,23 @@ def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(n
 
 
 def test_a_daemon_that_hangs_fails_a_call_and_the_window_serves_itself_and_a_signal_ends_it(place, begin, monkeypatch):
-    begin(inside=True).end()
-    given, sink, folder = [], io.BytesIO(), folder_of(place)
-    pid, wire = running(folder).pid, "kbhub.server.daemon.protocol.GREETING_SECONDS"
     monkeypatch.chdir(place.project)
     for name, value in settings(place).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(proxy, "run", lambda *arguments: given.extend(arguments))
-    proxy.connect(ConnectOptions(), settings(place))
-    window = proxy.Proxy(*given[:2], sink, *given[2:])
+    window, folder, wire = begin(inside=True), folder_of(place), "kbhub.server.daemon.protocol.GREETING_SECONDS"
+    window.ask(DISCOVER)
     monkeypatch.setattr(wire, 0.5)
     monkeypatch.setattr(proxy, "SILENT_SECONDS", 0.1)
     monkeypatch.setattr("kbhub.server.daemon.launch.SIGNAL_SECONDS", 0.5)
     monkeypatch.setattr(proxy, "own_server", lambda wanted: monkeypatch.setattr(wire, PATIENCE) or own_server(wanted))
 
-    def asked():
-        for number, message in enumerate((DISCOVER, call("search", True, query="canary")) * 2):
-            yield line_of({**message, "id": number})
-            until(lambda number=number: sink.getvalue().count(b"\n") > number)
-            if number == 0:
-                os.kill(pid, signal.SIGSTOP)
+    os.kill(running(folder).pid, signal.SIGSTOP)
+    asked = (call("search", True, query="canary"), DISCOVER, call("search", True, query="canary"))
+    lost, _, found = (window.ask(question)["result"] for question in asked)
+    window.end()
+    monkeypatch.setattr(wire, 0.2)
+    done = stop(folder)
 
-    try:
-        window.run(asked())
-    finally:
-        window._leaving = True  # else the end of its server is that of this process
-        window._link.close()
-        monkeypatch.setattr(wire, 0.2)
-        done = stop(folder)
-    lost, _, found = (json.loads(line)["result"] for line in sink.getvalue().splitlines()[1:])
     assert "Nothing was changed; try again." in lost["content"][0]["text"]
     assert "1. deploy.md" in found["content"][0]["text"]
     assert (lost["isError"], lost["resultType"], done.stopped, done.how) == (True, "complete", True, "killed")

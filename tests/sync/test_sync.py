@@ -28,7 +28,6 @@ from kbhub.sync.comparison import is_being_indexed
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base
 from kbhub.workspace.git import FRESH_PATHS, history
-from repositories import add_worktree
 
 LIMITS = Limits(file_bytes=5 << 20, files=100_000)
 EMBEDDER = packaged_embedder()
@@ -457,8 +456,7 @@ def test_git_is_not_asked_where_nothing_is_committed(folder, tmp_path, monkeypat
     asked = []
     if place != "folder":
         make_repository(tmp_path)
-    if place == "worktree":
-        move_into_worktree(tmp_path)
+    folder = worktree(tmp_path) if place == "worktree" else folder
     monkeypatch.setattr(kbhub.workspace.git.subprocess, "run", lambda *_, **__: asked.append(1))
     folder.sync()
     assert asked == []
@@ -473,18 +471,12 @@ def test_a_commit_is_seen_where_no_branch_has_a_file(folder, tmp_path, way):
     elif way == "symbolic":
         (git / "refs/origin").write_text(f"{name}\n")
         (git / "HEAD").write_text("ref: refs/origin\n")
-    else:  # and the repository of the worktree is on a branch without commits
-        (move_into_worktree(tmp_path) / "HEAD").write_text(f"{name}\n")
+    else:  # in a worktree; the repository itself is on a branch without commits
+        folder = worktree(tmp_path)
+        (git / "worktrees/tree/HEAD").write_text(f"{name}\n")
     assert [one.at for one in history(folder.base, "1.md", 2)] == [1_700_000_000]
 
 
-def move_into_worktree(folder):
-    """Make a folder with a repository a worktree of it; return git's folder for it."""
-    main, tree = folder / "main", folder / "tree"
-    main.mkdir()
-    (folder / ".git").rename(main / ".git")
-    add_worktree(main, tree)
-    admin = main / ".git/worktrees/tree"
-    (tree / ".git").rename(folder / ".git")
-    (admin / "gitdir").write_text(f"{folder / '.git'}\n")
-    return admin
+def worktree(repository):
+    repositories.add_worktree(repository, repository / "tree")
+    return Folder(repository / "tree")

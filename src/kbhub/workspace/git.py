@@ -366,11 +366,8 @@ def identify(workspace: Workspace) -> Identity | None:
         if address := _origin(common, root):
             return Identity("origin", address)
         # A shallow clone lacks the first commit, and the oldest one it has changes with the next fetch.
-        # Without `HEAD`, git would answer for the repository around this one.
-        for name in ("shallow", "HEAD"):
-            probe(common / name)
-        whole = os.path.lexists(common / "HEAD") and not (common / "shallow").exists()
-        if whole and not _is_new(root) and (commit := _first_commit(root)):
+        probe(common / "shallow")
+        if not (common / "shallow").exists() and not _is_new(root) and (commit := _first_commit(root)):
             return Identity("root", commit)
     return Identity("path", os.path.realpath(root or directory))
 
@@ -391,10 +388,9 @@ def common_directory(root: Path) -> Path | None:
     # That of a submodule is in the outer repository's `.git`, and its configuration names this worktree.
     named = _path_in(git, "gitdir: ")
     folder = Path(os.path.realpath(named or root))
-    try:
+    config = ""
+    with suppress(OSError):
         config = read_regular(folder / "config", _MAX_CONFIG_BYTES).decode("utf-8", "replace") if named else ""
-    except OSError:
-        return None
     entries = (entry for line in config.split("\n") if (entry := _ENTRY.match(line)))
     worktree = next((_value(entry[2]) for entry in entries if entry[1].lower() == "worktree"), None)
     return folder if worktree and Path(os.path.realpath(folder / worktree)) == root else None
@@ -481,13 +477,12 @@ def _origin(common: Path, root: Path) -> str | None:
 
 def _is_new(root: Path) -> bool:
     """Return whether a repository certainly has no commits, judging by its files, to save running git."""
-    common = common_directory(root)
-    if common is None:
-        return False
-    head = _own_folder(root) / "HEAD"
+    common, head = common_directory(root) or root / ".git", _own_folder(root) / "HEAD"
     for path in (head, *(common / name for name in _OTHER_REFS)):
         probe(path)
     probe(common / "refs" / "heads", entries=True)
+    if not os.path.lexists(head):
+        return True  # not a valid repository
     with suppress(OSError), os.scandir(common / "refs" / "heads") as branches:
         if read_regular(head, MAX_ADDRESS_CHARACTERS).startswith(b"ref: refs/heads/"):
             return next(branches, None) is None and not any((common / name).exists() for name in _OTHER_REFS)
