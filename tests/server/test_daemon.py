@@ -433,7 +433,6 @@ def test_a_daemon_that_hangs_fails_a_call_and_the_window_serves_itself_and_a_sig
     for name, value in settings(place).items():
         monkeypatch.setenv(name, value)
     window, folder, wire = begin(inside=True), folder_of(place), "kbhub.server.daemon.protocol.GREETING_SECONDS"
-    window.ask(DISCOVER)
     monkeypatch.setattr(wire, 0.5)
     monkeypatch.setattr(proxy, "SILENT_SECONDS", 0.1)
     monkeypatch.setattr("kbhub.server.daemon.launch.SIGNAL_SECONDS", 0.5)
