@@ -195,8 +195,7 @@ def windows(environment):
     opened, started, spawn, folder = [], [], launch._spawn, folder_of(environment)
 
     def begin(*arguments, inside=False, **options):
-        kind = Relay if inside else Window
-        opened.append(kind(options.pop("place", environment), *arguments, **options))
+        opened.append((Relay if inside else Window)(options.pop("place", environment), *arguments, **options))
         return opened[-1]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -437,14 +437,12 @@ def test_a_daemon_that_hangs_fails_a_call_and_the_window_serves_itself_and_a_sig
     monkeypatch.setattr(proxy, "SILENT_SECONDS", 0.1)
     monkeypatch.setattr("kbhub.server.daemon.launch.SIGNAL_SECONDS", 0.5)
     monkeypatch.setattr(proxy, "own_server", lambda wanted: monkeypatch.setattr(wire, PATIENCE) or own_server(wanted))
-
     os.kill(running(folder).pid, signal.SIGSTOP)
     asked = (call("search", True, query="canary"), DISCOVER, call("search", True, query="canary"))
     lost, _, found = (window.ask(question)["result"] for question in asked)
     window.end()
     monkeypatch.setattr(wire, 0.2)
     done = stop(folder)
-
     assert "Nothing was changed; try again." in lost["content"][0]["text"]
     assert "1. deploy.md" in found["content"][0]["text"]
     assert (lost["isError"], lost["resultType"], done.stopped, done.how) == (True, "complete", True, "killed")

@@ -298,8 +298,7 @@ def installed() -> str | None:
 
 def _output(folder: Path, *arguments: str, given: str = "") -> bytes | None:
     # Starting git to find out that this is no repository, or one without commits, takes 5 ms.
-    root = git_root(Path(os.path.realpath(folder)), None)
-    if root is None or _is_new(root) or (git := installed()) is None:
+    if (root := git_root(Path(os.path.realpath(folder)), None)) is None or _is_new(root) or not (git := installed()):
         return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
     with suppress(OSError, subprocess.SubprocessError):
