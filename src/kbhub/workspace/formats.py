@@ -16,7 +16,10 @@ MARKDOWN_SUFFIX = ".md"
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 
-SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, ".rst", ".rest", ".adoc", ".asciidoc", ".org")
+MARKUP_SUFFIXES = (".rst", ".rest", ".adoc", ".asciidoc", ".org")
+"""Of text that is shown as Markdown."""
+
+SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, *MARKUP_SUFFIXES)
 """Of the formats that documentation sites are made of."""
 
 PLAIN_SCAN = "kbhub.documents.text_formats:scan_plain_text"
@@ -151,9 +154,9 @@ def is_lock(name: str) -> bool:
 
 
 def has_markdown(path: str) -> bool:
-    """Return whether the text of a document is Markdown, originally or by conversion."""
+    """Return whether the text of a document is Markdown, originally or by conversion, or is shown as such."""
     found = format_of(path)
-    return is_markdown(path) or (found is not None and found.kind is not None and not found.parts)
+    return path.lower().endswith(SITE_SUFFIXES) or (found is not None and found.kind is not None and not found.parts)
 
 
 def passed_over(name: str) -> str | None:

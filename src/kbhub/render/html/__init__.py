@@ -36,7 +36,7 @@ from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
-from kbhub.workspace.formats import has_markdown, is_native, suffix_of
+from kbhub.workspace.formats import MARKUP_SUFFIXES, has_markdown, is_native, suffix_of
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
@@ -208,15 +208,12 @@ def document_html(
     terms: Sequence[str] = (),
 ) -> Markup:
     """Return lines of a document as HTML, with lines `found` and `terms` marked."""
-    lines: Sequence[str] = document.lines
     if not has_markdown(document.path):
-        text = "\n".join(lines)
-        if (written := in_markdown(text, document.path)) == text:
-            return _marked_html(_plain(document, part, found), terms)
-        lines = written.split("\n")
+        return _marked_html(_plain(document, part, found), terms)
+    lines = in_markdown("\n".join(document.lines), document.path).split("\n")
     text = "\n".join(line[:PART_CHARACTERS] for line in lines[part.start - 1 : part.end])
     environment = {"addresses": addresses, "issued": set()}
-    only_fences = lines is not document.lines or suffix_of(document.path) == ".mdx"
+    only_fences = suffix_of(document.path) in (".mdx", *MARKUP_SUFFIXES)
     tokens = _tokens(text, environment, only_fences=only_fences)
     _number(tokens, part.start, found)
     return _marked_html(_html(tokens, environment), terms)
