@@ -223,7 +223,7 @@ Intro xref:setup.adoc#first[the setup], xref:guide#[], <<other.adoc#part,there>>
 xref:hidden.adoc[]
 ----
 
-=== Sub
+=== **Sub**
 [cols=2]
 |===
 |a |b
