@@ -28,7 +28,7 @@ from kbhub.memory.files import (
     wording,
 )
 from kbhub.search.conversations import SAME_SUBJECT, Statement, closest, likeness, statements
-from kbhub.search.document_signals import LEAST_FACTOR, SUPERSEDED_FACTOR, strength, strength_factor
+from kbhub.search.document_signals import LEAST_FACTOR, SUPERSEDED_FACTOR, strength
 from kbhub.search.retrieval import RRF_K
 from kbhub.types import Base, Query
 from kbhub.values import DAY_SECONDS
@@ -378,9 +378,7 @@ def test_strength_is_decay_times_confidence():
 
 
 def test_the_effect_on_ranking_is_bounded():
-    """The weakest memory loses seven places at the top of a ranking, and the strongest none, unless superseded."""
-    assert strength_factor(1) == 1
-    assert strength_factor(0) == strength_factor(-1) == LEAST_FACTOR
+    """The weakest memory loses seven places at the top of a ranking, and a superseded one more."""
     first, places = 1 / (RRF_K + 1), [1 / (RRF_K + rank) for rank in range(1, 20)]
-    assert sum(place > first * strength_factor(0) for place in places) == 7
-    assert strength_factor(1, superseded=True) == SUPERSEDED_FACTOR < strength_factor(0)
+    assert sum(place > first * LEAST_FACTOR for place in places) == 7
+    assert SUPERSEDED_FACTOR < LEAST_FACTOR

@@ -24,7 +24,7 @@ MOST_BYTES = 150_000
 @pytest.fixture
 def shop(environment):
     """A project with a document and a memory."""
-    environment.write("knowledge/deploy.md", "# Deploying\n\nA canary <b>first</b>.\n")
+    environment.write("knowledge/deploy.md", "# Deploying\n\nA canary <b>first</b> & <i5>.\n")
     remember(environment.hub(), "Canaries are yellow.", tags=["birds"])
     environment.hub().sync()
     return environment
@@ -52,7 +52,7 @@ async def test_hits_come_with_their_traces(shop, mode):
         (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "search"]
 
     html = answer.meta["kbhub/html"]
-    assert "A <mark>canary</mark> &lt;b&gt;first&lt;/b&gt;" in html
+    assert "A <mark>canary</mark> first &amp; &lt;i5&gt;" in html
     assert 'class="part-keyword"' in html
     assert "<b>first" not in html
     # Notes say what is still being indexed.
