@@ -467,7 +467,7 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     expect(page.locator("#indexing")).to_be_visible(timeout=20_000)
     expect(page.locator("#indexing")).to_be_hidden(timeout=60_000)
     tab.go("/health")
-    expect(page.get_by_text("1504 documents")).to_be_visible()
+    expect(page.locator(".facts").get_by_text("1504 documents")).to_be_visible()
     assert tab.complaints == []
 
 
