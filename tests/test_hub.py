@@ -42,11 +42,12 @@ def test_the_age_is_what_the_document_says_and_a_hit_has_all_that_the_contract_p
     """`updated` in the front matter wins over times of files and commits, 1970 too; else it is that of the file."""
     two.write("knowledge/old.md", "---\nupdated: 2020-01-01\ndate: 2010-01-01\n---\nzebra\n")
     two.write("knowledge/first.md", "---\nupdated: 1970-01-01\n---\nokapi\n")
-    os.utime(two.write(two.home / "notes/file.md", "bilby\n"), (1_576_108_800, 1_576_108_800))  # 2019-12-12
+    os.utime(two.write(two.home / "notes/file.md", "bilby\n```\n"), (1_576_108_800, 1_576_108_800))  # 2019-12-12
     hub = synced(two, clock=lambda: 1_578_700_800.0)  # 2020-01-11
 
     ages = [hub.search(Query(text=word, mode="keyword")).hits[0].age_days for word in ("zebra", "bilby", "okapi")]
     assert ages == [10, 30, 18_272]
+    assert hub.search(Query(text="bilby")).hits[0].whole  # code cannot begin above the first line
 
     hub = synced(two, clock=lambda: 4_000_000_000.0)
     hit = hub.search(Query(text="rollback job")).hits[0]

@@ -20,7 +20,7 @@ from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.catalogue import first_chunks, paths_with
 from kbhub.index.engine import ChunkRow, Key, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
-from kbhub.index.query.excerpts import ASKS_DECISION, DECISION, density, excerpt, spans
+from kbhub.index.query.excerpts import ASKS_DECISION, CODE, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import MARKS, Term, parse_query
 from kbhub.index.query.spelling import Respelling, corrected, corrections
 from kbhub.index.references import STALE_DAYS, Declarations, age_days, called, ref_of, short_docids
@@ -503,4 +503,6 @@ def _excerpt(
     if front and not decision and not (prose.strip() and (sought or spans(prose, terms) or not spans(front, terms))):
         front, prose = "", chunk.text
     part, offset = excerpt(prose, () if decision else terms, limit, weights)
+    if chunk.start_line + offset < 1:  # there is no line above for code to begin in
+        part, offset = part.removeprefix(CODE), 0
     return part, offset + front.count("\n")
