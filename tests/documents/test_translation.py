@@ -15,7 +15,7 @@ Install
 See :ref:`the guide <guide>`, :doc:`Setup </setup>`, :pep:`440` and `the site
 <https://example.org>`_. Call :func:`~shop.api.pay` with ``strict``::
 
-    pay(strict=True)
+    ```
 
 .. note::
 
@@ -32,7 +32,7 @@ See :ref:`the guide <guide>`, :doc:`Setup </setup>`, :pep:`440` and `the site
    #. Open it.
 
 :Since: 3
-.. highlight:: text
+.. math:: a = b
 .. toctree::
    :maxdepth: 1
 
@@ -58,34 +58,35 @@ RST_SHOWN = """
 
 See the guide, [Setup](/setup.rst), PEP 440 and [the
 site](https://example.org). Call `pay` with `strict`:
+````
 ```
-pay(strict=True)
-```
+````
 !!! note "Note"
 
     Once only [1].
 
 
-    ```bash
+    ````bash
     shop pay
-    ```
+    ````
 **Warning:** Keep the key.
 === "macOS"
 
     1. Open it.
 **Since:** 3
+`a = b`
 [1] Per order.
 **New in version** 3.2
 `pay(order)`
 
 Pays it.
-```
+````
 =====  =====
 Code   Says
 =====  =====
 1      no
 =====  =====
-```
+````
 """
 ADOC = """
 = Shop

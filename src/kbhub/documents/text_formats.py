@@ -276,13 +276,12 @@ def _underlined(lines: Sequence[str], index: int) -> tuple[tuple[str, bool], str
     columns = "|" in text or "  " in text or "\t" in text
     if below is None or columns or _UNDERLINE.match(text) or not any(map(str.isalnum, text)):
         return None
+    length = len(lines[title + 1].rstrip())
     if above and lines[index].rstrip() == lines[title + 1].rstrip():
-        fits = len(lines[index].rstrip()) >= cell_width(text)
+        fits = length >= cell_width(text)
     else:
         # As long as the title, or nearly: otherwise it is a rule, or a table's.
-        fits = (
-            not above and abs(len(lines[title + 1].rstrip()) - cell_width(text)) <= 1 and lines[title][0] not in " \t"
-        )
+        fits = not above and abs(length - cell_width(text)) <= 1 and lines[title][0] not in " \t"
     return ((below[1], above is not None), text, title + 2) if fits else None
 
 

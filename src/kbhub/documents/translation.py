@@ -22,8 +22,8 @@ class Dialect:
     """How a format writes what Markdown writes otherwise."""
 
     scan: Callable[[Sequence[str], int], Outline]
-    write_blocks: Callable[[list[str], Outline], None]
-    """Writes code, tables and the like as Markdown, in place."""
+    write_blocks: Callable[[list[str], Outline, str], None]
+    """Writes code, tables and the like as Markdown, in place; code between a mark that no line of it begins with."""
     lines: Mapping[str, str | Callable[[re.Match[str]], str]]
     """Pattern of a line outside of code → what takes its place."""
     inline: re.Pattern[str]
@@ -44,7 +44,8 @@ def in_markdown(text: str, path: str) -> str:
     code = {line - 1 for first, last in (*outline.fences, *outline.tables) for line in range(first, last + 1)}
     for first, last in outline.raw:
         lines[first - 1 : last] = [""] * (last - first + 1)
-    dialect.write_blocks(lines, outline)
+    mark = max(re.findall(r"^[ \t>]*(`{3,})", text, re.MULTILINE), default="``") + "`"
+    dialect.write_blocks(lines, outline, mark)
     code.update(number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE))
     for heading in outline.headings:
         first, end = heading.line - 1, heading_end(given, heading.line - 1)
@@ -108,51 +109,53 @@ _SILENT = re.compile(
 )
 """Directives that show nothing here, nor does what is below them."""
 
-_BOXES = re.compile(r"tabs|tab-set|grid|grid-item|only|container|rst-class|figure|table")
+_BOXES = re.compile(r"tabs|tab-set|grid|grid-item|only|container|rst-class|figure")
 """Directives that show only what is below them."""
 
-_TITLES = re.compile(r"rubric|topic|sidebar|centered")
+_TITLES = re.compile(r"rubric|topic|sidebar|centered|(?:(?:list|csv|flat)-)?table")
 
 _EXPLICIT = re.compile(r"\s*\.\. (?:(?P<note>\[[#*\w-]+\] ?.*)|_|\|)")
 _OPTION = re.compile(r"\s*:[\w -]+:(?:\s|$)")
 
 
-def _write_rst(lines: list[str], outline: Outline) -> None:
+def _write_rst(lines: list[str], outline: Outline, mark: str) -> None:
     spans = sorted((first - 1, last) for first, last in (*outline.fences, *outline.tables))
     for first, end in spans:
-        _fence(lines, first, end)
+        _fence(lines, first, end, mark)
     code = {number for first, end in spans for number in range(first, end)}
-    for number in reversed(range(len(lines))):
-        content = lines[number].lstrip()
-        if content.startswith(".. ") and number not in code and len(lines[number]) - len(content) <= DEEPEST:
-            _unfold(lines, number)
+    given = list(lines)  # where blocks end: inner ones may leave nothing, and their end would be sought far below
+    for number, line in reversed([*enumerate(given)]):
+        content = line.lstrip()
+        if content.startswith(".. ") and number not in code and len(line) - len(content) <= DEEPEST:
+            _unfold(lines, number, block_end(given, number, indent_of(line)))
     for number, (line, below) in enumerate(pairwise(lines)):
         if number not in code and line.strip() and not is_item(line) and indent_of(line) < indent_of(below):
             lines[number] = f"{line.rstrip()}  "  # a term stands above its definition
 
 
-def _fence(lines: list[str], first: int, end: int) -> None:
+def _fence(lines: list[str], first: int, end: int, mark: str) -> None:
     """Put the marks of code around lines, where those above and below them are blank or a directive's."""
     directive = DIRECTIVE.match(lines[first])
+    name, said = (directive[1], (directive[2] or "").strip()) if directive else ("", "")
+    title = f"**{said}**" if said and _TITLES.fullmatch(name) else f"`{said}`" if said and name == "math" else ""
     start = first + bool(directive)
     while directive and start < end and (not lines[start].strip() or _OPTION.match(lines[start])):
         start += 1
     inside = [indent_of(line) for line in lines[start:end] if line.strip()]
-    follows = start > 0 and lines[start - 1].strip() == FENCE  # more code: go on with that
+    follows = start > 0 and lines[start - 1].strip() == mark  # more code: go on with that
     opens = start > 0 and (directive or follows or not lines[start - 1].strip())
     if directive and not inside:  # such as a file that is included
-        lines[first:end] = [""] * (end - first)
+        lines[first:end] = [(" " * indent_of(lines[first]) + title).rstrip(), *[""] * (end - first - 1)]
     if not inside or not opens or (end < len(lines) and lines[end].strip()):
         return
-    above = next((indent_of(line) for line in reversed(lines[: first + bool(directive)]) if line.strip()), 0)
+    above = next((indent_of(lines[at]) for at in range(first - (not directive), -1, -1) if lines[at].strip()), 0)
     pad = " " * min(above, *inside)
-    is_code = directive and directive[1] in ("code", "code-block", "sourcecode")
-    language = (directive[2] or "").strip() if directive and is_code else ""
-    lines[first:start] = [""] * (start - first)
+    language = said if name in ("code", "code-block", "sourcecode") else ""
+    lines[first:start] = [(pad + title).rstrip(), *[""] * (start - first)][: start - first]
     lines[start:end] = [_moved(line, pad, min(inside)) for line in lines[start:end]]
-    lines[start - 1] = "" if follows else f"{pad}{FENCE}{language}"
+    lines[start - 1] = "" if follows else f"{pad}{mark}{language}"
     if end < len(lines):
-        lines[end] = f"{pad}{FENCE}"
+        lines[end] = f"{pad}{mark}"
 
 
 def _moved(line: str, pad: str, indent: int) -> str:
@@ -160,11 +163,10 @@ def _moved(line: str, pad: str, indent: int) -> str:
     return f"{pad}{line.expandtabs(8)[indent:]}" if line.strip() else ""
 
 
-def _unfold(lines: list[str], index: int) -> None:
-    """Write a directive, with what is indented below it, as a site's Markdown has it."""
+def _unfold(lines: list[str], index: int, end: int) -> None:
+    """Write a directive, with what is indented below it up to `end`, as a site's Markdown has it."""
     line = lines[index]
-    margin = indent_of(line)
-    pad, end, start = " " * margin, block_end(lines, index, margin), index + 1
+    pad, start = " " * indent_of(line), index + 1
     shown, indent = "", ""
     if explicit := _EXPLICIT.match(line):
         shown = explicit["note"] or ""
@@ -189,23 +191,22 @@ def _unfold(lines: list[str], index: int) -> None:
     lines[start:end] = ["" if silent else _moved(below, pad + indent, least) for below in lines[start:end]]
 
 
-def _write_adoc(lines: list[str], outline: Outline) -> None:
+def _write_adoc(lines: list[str], outline: Outline, mark: str) -> None:
     for first, last in (*outline.fences, *outline.tables):
         opening, language = first - 1, ""
         if named := re.match(r"\[(?:source)?[,%\w]*?,? ?([\w+-]*)", lines[opening]):
             lines[opening], opening, language = "", first, named[1]
         if lines[opening].startswith(FENCE):
             continue
-        mark = lines[opening].rstrip()
-        lines[opening] = f"{FENCE}{language}"
-        if opening < last - 1 and lines[last - 1].rstrip() == mark:
-            lines[last - 1] = FENCE
+        delimiter, lines[opening] = lines[opening].rstrip(), f"{mark}{language}"
+        if opening < last - 1 and lines[last - 1].rstrip() == delimiter:
+            lines[last - 1] = mark
 
 
-def _write_org(lines: list[str], outline: Outline) -> None:
+def _write_org(lines: list[str], outline: Outline, mark: str) -> None:
     for first, last in outline.fences:
         if begin := re.match(r"(\s*)#\+begin_\w+ *(\w*)", lines[first - 1], re.IGNORECASE):
-            lines[first - 1], lines[last - 1] = f"{begin[1]}{FENCE}{begin[2]}", f"{begin[1]}{FENCE}"
+            lines[first - 1], lines[last - 1] = f"{begin[1]}{mark}{begin[2]}", f"{begin[1]}{mark}"
         else:
             lines[first - 1 : last] = [f"    {line.lstrip()[2:]}" for line in lines[first - 1 : last]]
     for first, last in outline.tables:
@@ -231,7 +232,7 @@ _ADOC = Dialect(
     _write_adoc,
     {
         r"^\[?(NOTE|TIP|IMPORTANT|WARNING|CAUTION)(?:\]$|: )": r"**\1:** ",
-        r"^(?:\[\[?[^\[\]]*\]\]?|:[\w!-]+:.*|(?:image|include|toc|if\w+|endif)::\S*\[.*\])\s*$": "",
+        r"^(?:\[\[?[^\[\]]*\]\]?|:[\w!-]+:.*|(?:image|include|toc|if\w+|endif)::[^\s\[]*+\[.*\])\s*$": "",
         r"^(?:={4,}|\*{4,}|_{4,}|--|\+|<<<)\s*$": "",
         r"^\.([^\s.].*)$": r"**\1**",
         r"^\s*(\*{1,5}|\.{1,5})\s+(?=\S)": lambda item: (

@@ -61,9 +61,7 @@ def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context
     bases, entries = {base.id: base for base in discovery.bases}, settings.bases
     pointer = find_pointer(discovery.workspace, Path(os.path.realpath(hub.options.home)), config=file)
     for base in bases.values():
-        said = {
-            path for name in (base.id, *base.names) if name in settings.bases for path in settings.bases[name].contexts
-        }
+        said = {path for name in (base.id, *base.names) if name in entries for path in entries[name].contexts}
         other = pointer if base.id == PROJECT_ID else None
         contexts += [
             Context(base=base.id, path=path, context=text, file=file if path in said else other)
