@@ -181,7 +181,6 @@ def test_a_text_format_is_written_as_markdown_line_by_line(path, text, shown):
 @pytest.mark.parametrize("line", ["Install", "   Once only", "Pays it", "shop pay"])
 def test_what_is_said_stays_in_its_line(line):
     at = next(number for number, text in enumerate(RST.split("\n")) if line in text)
-
     assert line.strip() in in_markdown(RST, "a.rst").split("\n")[at]
 
 

@@ -213,8 +213,7 @@ def test_semantic_ranking_is_exact(index):
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
         found = nearest(index, query, 10)
-    texts = list(sentences(40).values())
-    exact = np.argsort(-(EMBEDDER.embed(texts) @ query), kind="stable")[:10] + 1
+    exact = np.argsort(-(EMBEDDER.embed(list(sentences(40).values())) @ query), kind="stable")[:10] + 1
 
     assert len(set(exact) & {chunk for chunk, _ in found}) >= 9
     assert found[0][0] == exact[0]
@@ -222,7 +221,7 @@ def test_semantic_ranking_is_exact(index):
 
 
 def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch):
-    """To the last bit."""
+    """To the last bit; one of another size is damage."""
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
         expected = nearest(index, query, 100)
@@ -231,6 +230,10 @@ def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch)
     with bare.snapshot():
         assert not kbhub.index.sqlite.schema.has_vector_functions(bare._local.seen.connection)
         assert nearest(bare, query, 100) == expected
+    with apsw.Connection(str(index.path)) as connection:
+        connection.execute("UPDATE vector SET embedding = substr(embedding, 1, 100)")
+    with SqliteIndex(index.path, "project").snapshot() as damaged, pytest.raises(IndexUnavailable):
+        damaged.similarities(np.ones(EMBEDDER.dimensions, np.int8), [1, 2])
 
 
 def test_reading_changes_no_byte(index):

@@ -11,8 +11,6 @@ from kbhub.documents.markup import block_end, indent_of, scan_adoc, scan_org
 from kbhub.documents.text_formats import DIRECTIVE, scan_rst
 from kbhub.values import struct
 
-FENCE = "```"
-
 DEEPEST = 24
 """Columns up to which directives are indented; each within another takes time."""
 
@@ -46,7 +44,7 @@ def in_markdown(text: str, path: str) -> str:
         lines[first - 1 : last] = [""] * (last - first + 1)
     mark = max(re.findall(r"^[ \t>]*(`{3,})", text, re.MULTILINE), default="``") + "`"
     dialect.write_blocks(lines, outline, mark)
-    code.update(number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE))
+    code.update(number for number, line in enumerate(lines) if line.lstrip().startswith("```"))
     for heading in outline.headings:
         first, end = heading.line - 1, heading_end(given, heading.line - 1)
         lines[first:end] = [f"{'#' * heading.level} {heading.text}", *[""] * (end - first - 1)]
@@ -196,7 +194,7 @@ def _write_adoc(lines: list[str], outline: Outline, mark: str) -> None:
         opening, language = first - 1, ""
         if named := re.match(r"\[(?:source)?[,%\w]*?,? ?([\w+-]*)", lines[opening]):
             lines[opening], opening, language = "", first, named[1]
-        if lines[opening].startswith(FENCE):
+        if lines[opening].startswith("```"):
             continue
         delimiter, lines[opening] = lines[opening].rstrip(), f"{mark}{language}"
         if opening < last - 1 and lines[last - 1].rstrip() == delimiter:

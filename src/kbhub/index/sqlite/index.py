@@ -132,7 +132,8 @@ class SqliteIndex(Index):
             )
             pairs = _arrays().paired(self.rows(compared, vector.tobytes(), numbers(chunks)))
         else:
-            pairs = _arrays().compared(schema.stored_vectors(self.rows, chunks), vector)
+            with self.sound():
+                pairs = _arrays().compared(schema.stored_vectors(self.rows, chunks), vector)
         return pairs
 
     def faults(self) -> list[str]:
