@@ -43,7 +43,7 @@ def measure(home: Path, deep: Path, rounds: int) -> list[float]:
         start = time.perf_counter()
         config = load_config(None, {}, home)
         workspace = find_workspace(root=None, env={}, cwd=deep, home=home, serve=False)
-        found = discover(workspace, config, trust, env={}, home=home)
+        found = discover(workspace, config, trust, named={}, env={}, home=home)
         times.append((time.perf_counter() - start) * 1000)
         assert len(found.bases) == GLOBAL_BASES + 1
     return times

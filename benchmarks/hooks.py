@@ -24,23 +24,23 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import resources
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from hook_events import CLIENTS, EDITS, READS, sent
+from hook_events import CLIENTS, EDITS, READS, claude_log, sent
 from kbhub.api import Hub
 from kbhub.hooks.sessions import let_speak
 from kbhub.hub import HubOptions
 from kbhub.memory.changes import remember
-from kbhub.server.daemon.launch import begin, running, stop
+from kbhub.server.daemon.launch import launch, stop
 from kbhub.server.daemon.protocol import DaemonFolder
 
 PACKAGES = ("anyio", "httpx", "pydantic")
 """Installed packages whose source is the code of a repository."""
 
-MEMORIES, EVENTS = 200, 600
+MEMORIES, EVENTS, COMPACTIONS = 200, 600, 25
 
 PER_FILE = 3
 """Memories about a file at most: as many as one event delivers."""
@@ -125,13 +125,12 @@ def main() -> None:
         cases = [*cued(made, dice), *silent(made, others, dice)]
         dice.shuffle(cases)
         daemon = DaemonFolder(Path(env["KBHUB_DATA_DIR"]))
-        begin(daemon, {"ends": True}, env)
-        while running(daemon) is None:
-            time.sleep(0.05)
+        launch(daemon, {"ends": True}, env)
         try:
             measure(cases, env)
         finally:
             stop(daemon)
+        compact(made[0], env)
 
 
 def measure(cases: list[Case], env: dict[str, str]) -> None:
@@ -171,6 +170,24 @@ def measure(cases: list[Case], env: dict[str, str]) -> None:
         subprocess.run([sys.executable, "-c", "pass"], check=True)
         floor.append(1000 * (time.perf_counter() - began))
     print(f"python -c pass took p50 {statistics.median(floor):.1f} ms")
+
+
+def compact(repository: Repository, env: dict[str, str]) -> None:
+    """Print what the hook of a compaction takes, beside `python -c pass` in turns; the session's log has 7 MB."""
+    turns = [
+        turn for n in range(3_000) for turn in (("user", f"We use queue {n}. {'word ' * 300}"), ("Bash", f"make t{n}"))
+    ]
+    log = claude_log(repository.root.parent / "session.jsonl", *turns, cwd=repository.root)
+    case, times, floor = Case("", repository, "compact", {"transcript": log}), [], []
+    for number in range(COMPACTIONS):
+        times.append(1000 * hook(case, f"c{number}", 0, env)[1])
+        time.sleep(2)  # another process reads the log meanwhile
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        floor.append(1000 * (time.perf_counter() - began))
+    print(
+        f"a compaction's hook took p50 {statistics.median(times):.1f} ms, python -c pass {statistics.median(floor):.1f} ms"
+    )
 
 
 def hook(case: Case, session: str, number: int, env: dict[str, str]) -> tuple[str, float]:
@@ -244,9 +261,8 @@ def silent(made: list[Repository], others: list[str], dice: random.Random) -> It
 
 def repository(root: Path, package: str, vault: Path, env: dict[str, str], dice: random.Random) -> Repository:
     """Make a repository with the source of a package, a vault as its knowledge, and memories; it may speak."""
-    shutil.copytree(
-        Path(find_spec(package).origin).parent, root / "src" / package, ignore=shutil.ignore_patterns("*.pyc")
-    )
+    source = str(resources.files(package))
+    shutil.copytree(source, root / "src" / package, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copytree(vault, root / "knowledge")
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(root)]
     subprocess.run(["git", "init", "-q", str(root)], check=True)

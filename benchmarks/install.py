@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata as metadata
 import platform
 from functools import cache
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -55,7 +56,7 @@ LARGE = 1.0
 def size(name: str, ending: str = "") -> float:
     """Give the size in MB of a package's files, or of those with one ending."""
     package = metadata.distribution(name)
-    paths = (package.locate_file(file) for file in package.files or [] if file.name.endswith(ending))
+    paths = (Path(str(package.locate_file(file))) for file in package.files or [] if file.name.endswith(ending))
     return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
 
 

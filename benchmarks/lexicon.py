@@ -117,7 +117,8 @@ class Teacher:
             for name, number in self.vocabulary.items()
             if is_foreign_letter(name) or not any(map(str.isalnum, name))
         }
-        self.mute.add(model.unk_token_id)
+        if model.unk_token_id is not None:
+            self.mute.add(model.unk_token_id)
         self.seen: dict[str, list[int]] = {}
 
     def pieces(self, word: str) -> list[int]:

@@ -11,6 +11,7 @@ import tempfile
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 from bench.common import environment
 from kbhub.api import Hub
@@ -54,7 +55,7 @@ def main() -> None:
     """Print a table."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else DOCUMENTS
     limit = int(sys.argv[2]) if len(sys.argv) > 2 else PAGE
-    ways = {
+    ways: dict[str, dict[str, Any]] = {
         "keyword": {"mode": "keyword"},
         "hybrid": {},
         "hybrid, by chunk": {"granularity": "chunk"},

@@ -252,7 +252,7 @@ def make(work: Path) -> dict[str, bytes]:
             files[f"{name}/pandoc.pptx"] = (work / f"{name}.pptx").read_bytes()
         else:
             (work / f"{name}.fods").write_text(flat_sheets(source.read_text("utf-8")), "utf-8")
-    for sources, target, ending in (
+    for sources, how, ending in (
         (sorted(work.glob("article-*.odt")), "docx", "docx"),
         (sorted(work.glob("article-*.docx")), "odt", "odt"),
         (sorted(work.glob("article-*.odt")), "html:HTML (StarWriter)", "html"),
@@ -260,7 +260,7 @@ def make(work: Path) -> dict[str, bytes]:
         (sorted(work.glob("sheets-*.fods")), "xlsx", "xlsx"),
     ):
         folder = work / f"office-{ending}"
-        office(work / "profile", sources, target, folder)
+        office(work / "profile", sources, how, folder)
         for path in sorted(folder.glob(f"*.{ending}")):
             files[f"{path.stem}/libreoffice.{ending}"] = path.read_bytes()
     return files

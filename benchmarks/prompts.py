@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from kbhub.api import Hub
-from kbhub.hooks.delivery import considered
+from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import Event
-from kbhub.hooks.sessions import SessionLog
+from kbhub.hooks.sessions import let_speak
 from kbhub.hub import HubOptions
 
 
@@ -34,9 +34,9 @@ def main() -> None:
             env |= {"KBHUB_CACHE_DIR": f"{made}/cache", "KBHUB_DATA_DIR": f"{made}/data"}
             hub = Hub(HubOptions(cwd=root, home=home, env=env))
             hub.sync()
-            for prompt in (one["prompt"] for one in prompts if one["set"] == name):
-                event = Event("prompt", "claude-code", "s", str(root), prompt=prompt)
-                delivery = considered(hub, event, SessionLog(Path(), frozenset(), 0))
+            let_speak(hub)
+            for number, prompt in enumerate(one["prompt"] for one in prompts if one["set"] == name):
+                delivery = deliver(hub, Event("prompt", "claude-code", str(number), str(root), prompt=prompt))
                 print(f"\n{prompt}\n{delivery.text if delivery else ''}")
                 count += len(delivery.refs) if delivery else 0
     print(f"{count} delivered")

@@ -1,6 +1,6 @@
 """Show what hooks would have said during a past session: `python benchmarks/replay.py SESSION.jsonl [--root DIR]`.
 
-SESSION.jsonl is a log of Claude Code, Codex or Gemini CLI. Nothing is noted, and the inbox stays as it is.
+SESSION.jsonl is a log of Claude Code, Codex or Gemini CLI. The inbox stays as it is.
 """
 
 from __future__ import annotations
@@ -8,16 +8,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from kbhub.api import Hub
 from kbhub.documents.sessions import Transcript, read_transcript
 from kbhub.errors import KbhubError, UsageError
-from kbhub.hooks.delivery import SESSION_TOKENS, Delivery, considered
+from kbhub.hooks.delivery import SESSION_TOKENS, Delivery, deliver
 from kbhub.hooks.events import Event, HookClient, event_of, words_like_files
 from kbhub.hooks.inbox import suggested
-from kbhub.hooks.sessions import SessionLog
+from kbhub.hooks.sessions import session_log
 from kbhub.hub import HubOptions
 
 CLIENTS: dict[str, HookClient] = {"Claude Code": "claude-code", "Codex": "codex", "Gemini CLI": "gemini-cli"}
@@ -30,7 +31,7 @@ def transcript_of(hub: Hub, path: Path) -> Transcript:
     """Read a session log; `UsageError` if it is none."""
     try:
         with path.open("rb") as file:
-            transcript = read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
+            transcript, _ = read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     if not transcript.turns:
@@ -40,19 +41,18 @@ def transcript_of(hub: Hub, path: Path) -> Transcript:
 
 def replay(hub: Hub, transcript: Transcript) -> Iterator[tuple[int, Event, Delivery | None]]:
     """Yield each event with its line in the log (0 for none) and what a hook would have delivered."""
-    session = SessionLog(Path(), frozenset(), 0)
-    for line, event in _events(hub, transcript):
-        delivery = considered(hub, event, session)
-        if delivery:
-            session = SessionLog(Path(), session.refs | set(delivery.refs), session.tokens + delivery.tokens)
-        yield line, event, delivery
+    session = str(uuid.uuid4())  # told nothing yet, and forgotten at the end
+    try:
+        for line, event in _events(hub, transcript, session):
+            yield line, event, deliver(hub, event)
+    finally:
+        session_log(hub, session).path.unlink(missing_ok=True)
 
 
-def _events(hub: Hub, transcript: Transcript) -> Iterator[tuple[int, Event]]:
+def _events(hub: Hub, transcript: Transcript, session: str) -> Iterator[tuple[int, Event]]:
     client = CLIENTS.get(transcript.agent, "claude-code")
     directory = hub.discovery().workspace.directory
     cwd = transcript.folder if Path(transcript.folder or "?").is_dir() else str(directory or "")
-    session = transcript.session or "replayed"
     yield 0, Event("session-start", client, session, cwd, source="startup")
     for turn in transcript.turns.values():
         for text in turn.texts if turn.role == "user" else ():

@@ -40,7 +40,7 @@ from bench.processes import KBHUB, Server, cpu_of, memory_of, run
 from bench.queries import made_queries
 from bench.stand import Stand
 from kbhub.index.sqlite.schema import open_reader
-from kbhub.types import Query
+from kbhub.types import Mode, Query
 
 if TYPE_CHECKING:
     from kbhub.api import Hub
@@ -197,7 +197,7 @@ def measure_index(work: Path, name: str, other: int | None) -> dict[str, Any]:
     started = time.perf_counter()
     process = subprocess.Popen(_child(work, [name], "build"), env=env, stdout=subprocess.PIPE, text=True)
     samples, lines = [], []
-    reading = threading.Thread(target=lambda: lines.extend(process.stdout))
+    reading = threading.Thread(target=lambda: lines.extend(process.stdout or ()))
     reading.start()
     while process.poll() is None:
         size = sum(_size(path) for path in index.parent.glob(f"{index.stem}*"))
@@ -266,7 +266,6 @@ def build(work: Path, names: list[str]) -> dict[str, Any]:
 
         return wrapped
 
-    index.pack = named("packing", index.pack)
     index.IndexWriter.tidy = named("finishing", index.IndexWriter.tidy)
     (report,) = hub.sync(progress=progress)
     wall, cpu = time.perf_counter() - started, cpu_seconds() - began
@@ -324,13 +323,14 @@ def _asked(work: Path, names: list[str], *child: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def ask(work: Path, names: list[str], mode: str) -> dict[str, Any]:
+def ask(work: Path, names: list[str], mode: Mode) -> dict[str, Any]:
     """Ask all queries in one mode."""
     serve_frugally()
     hub = _hub(work, names)
     queries = json.loads((work / "queries.json").read_text("utf-8"))
     first, later = Series(), Series()
-    first.round(), later.round()
+    first.round()
+    later.round()
     hub.select()
     before = memory_of(os.getpid())["rss"]
     first.time(lambda: hub.search(Query(text=queries[0], mode=mode)))

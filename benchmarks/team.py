@@ -35,6 +35,7 @@ from bench.common import environment, parser, report_step, unpack
 from kbhub.extensions.lab.datasets import Dataset, load_dataset
 from kbhub.extensions.team import bases as team
 from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.reader import PostgresIndex
 from kbhub.extensions.team.server import Server
 from kbhub.hub import Hub, HubOptions
 from kbhub.reading.lists import list_documents
@@ -226,7 +227,9 @@ def compare_rights(stand: Stand, steps: int) -> None:
             sync(local)
             shared = stand.shared(database, mine, asked)
             different += views(local, texts) != views(shared, texts)
-            shared.index(shared.select()[0]).server.close()
+            index = shared.index(shared.select()[0])
+            assert isinstance(index, PostgresIndex)
+            index.server.close()
         if step % 100 == 99:
             report_step(f"{step + 1} of {steps}: {different} differ")
     print(f"{ROLES} roles, {BASES} bases, {steps} grants and revokes: {different} answers differ")
@@ -234,7 +237,7 @@ def compare_rights(stand: Stand, steps: int) -> None:
 
 def views(hub: Hub, texts: Sequence[str]) -> list[str]:
     """What somebody sees: hits, scores, totals, corrections, lists and tags, without docids."""
-    found = [search(hub, Query(text=text, limit=30)) for text in texts]
+    found: list[Any] = [search(hub, Query(text=text, limit=30)) for text in texts]
     plain = [one.model_dump_json() for one in (*found, list_documents(hub), tags(hub))]
     return [re.sub(r'"docid":"[^"]*"', "", re.sub(r"#[0-9a-f]{6,16}\b", "#", one)) for one in plain]
 
@@ -245,6 +248,7 @@ from pathlib import Path
 from kbhub.hub import Hub, HubOptions
 from kbhub.extensions.team.server import Server
 from kbhub.extensions.team.publish import publish
+from kbhub.extensions.team.reader import PostgresIndex
 folder, url = sys.argv[1:]
 hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(folder).parent / "cache"))
 (base,) = hub.select(["notes"])

@@ -33,7 +33,7 @@ from kbhub.extensions.team import reader
 from kbhub.extensions.team.publish import publish
 from kbhub.hub import Hub, HubOptions
 from kbhub.search.search import search
-from kbhub.types import Query
+from kbhub.types import Mode, Query
 from team import QUESTIONS, Stand
 
 MIX = 0x1E3779B97F4A7C15
@@ -178,14 +178,15 @@ def asked(home: Path) -> dict[str, Any]:
         one.round()
     skipped: list[str] = []
 
-    def ask(name: str, text: str, mode: str) -> None:
+    def ask(name: str, text: str, mode: Mode) -> None:
         result = series[name].time(lambda: search(hub, Query(text=text, mode=mode)))
         skipped.extend(one.reason for one in result.skipped)
 
     ask("first, by words", QUESTIONS[0], "keyword")
     ask("first, with meaning", QUESTIONS[0], "hybrid")
     rss = memory_of(os.getpid())["rss"]
-    for name, mode in (("later", "hybrid"), ("keyword", "keyword"), ("semantic", "semantic")):
+    modes: dict[str, Mode] = {"later": "hybrid", "keyword": "keyword", "semantic": "semantic"}
+    for name, mode in modes.items():
         for text in QUESTIONS[1:]:
             ask(name, text, mode)
     return {"skipped": skipped[:3], "times skipped": len(skipped), "rss_once": rss, "rss": memory_of(os.getpid())["rss"],

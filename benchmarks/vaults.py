@@ -27,7 +27,7 @@ from bench.figures import quantile
 from bench.processes import BARE, KBHUB, Server, memory_of
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.types import Query
+from kbhub.types import Mode, Query
 
 QUERIES = 100
 STARTS = 9
@@ -131,7 +131,9 @@ def sample(hub: Hub, base: str) -> list[str]:
     return (titles[: QUERIES // 2] + spans[: QUERIES // 2]) or ["deploy"]
 
 
-def timed(hub: Hub, names: list[str], queries: list[str], mode: str) -> tuple[tuple[float, float], tuple[float, float]]:
+def timed(
+    hub: Hub, names: list[str], queries: list[str], mode: Mode
+) -> tuple[tuple[float, float], tuple[float, float]]:
     wall, cpu = [], []
     for text in queries[:3] + queries:
         a, b = time.perf_counter(), time.process_time()

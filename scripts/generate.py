@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-MODELS = {"config": GlobalConfig, "memory": MemoryFrontMatter, "pointer": Pointer}
+MODELS: dict[str, type[Any]] = {"config": GlobalConfig, "memory": MemoryFrontMatter, "pointer": Pointer}
 """Name of a schema → the file that it describes."""
 
 

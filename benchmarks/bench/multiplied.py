@@ -61,9 +61,10 @@ def multiply(source: Path, target: Path, times: int, note: Callable[[str], None]
     connection.execute(f"PRAGMA journal_mode=OFF; PRAGMA cache_size=-{CACHE_KIB}; PRAGMA synchronous=OFF").fetchall()
     connection.execute("UPDATE meta SET value = ? WHERE key = ?", (target.name, NAME))
     full_text = connection.execute("SELECT sum(length(block)) FROM fts_data").get
-    ((chunks, documents),) = connection.execute(
+    counts: list[Any] = connection.execute(
         "SELECT (SELECT max(id) FROM chunk), (SELECT max(id) FROM document)"
     ).fetchall()
+    ((chunks, documents),) = counts
     if connection.execute("SELECT count(*) FROM chunk").get != chunks:
         raise SystemExit(f"{source.name} has changed since its first index. Make it anew: `--only index`.")
     for copy in range(1, times):
@@ -108,7 +109,8 @@ def _vectors(connection: apsw.Connection, copy: int, chunks: int) -> None:
 
 
 def _packed(connection: apsw.Connection, times: int, chunks: int, documents: int) -> None:
-    data: dict[str, bytes] = dict(connection.execute("SELECT name, data FROM packed").fetchall())
+    stored: list[Any] = connection.execute("SELECT name, data FROM packed").fetchall()
+    data: dict[str, bytes] = dict(stored)
     random = np.random.default_rng(0)
     lengths = np.diff(growing(data["lengths"]), prepend=0)
     assert len(lengths) == chunks, "not all of the source is packed"
@@ -146,9 +148,8 @@ def _postings(connection: apsw.Connection, times: int, chunks: int) -> None:
     """Repeat the places of each term: the first step of a copy leads on from the last place of the one before."""
     terms = [term for (term,) in connection.execute("SELECT term FROM posting")]
     for term in terms:
-        ((places, counts),) = connection.execute(
-            "SELECT places, counts FROM posting WHERE term = ?", (term,)
-        ).fetchall()
+        found: list[Any] = connection.execute("SELECT places, counts FROM posting WHERE term = ?", (term,)).fetchall()
+        ((places, counts),) = found
         at = growing(places)
         first, last = int(at[0]), int(at[-1])
         rest = places[first // MORE + 1 :]

@@ -17,13 +17,13 @@ from kbhub.index.engine import FTS_WEIGHTS
 from kbhub.index.query.parser import parse_query
 from kbhub.index.sqlite.schema import CACHE_KIB
 from kbhub.search.retrieval import semantic_ranking
-from kbhub.types import Query
+from kbhub.types import Mode, Query
 
 if TYPE_CHECKING:
     from bench.stand import Stand
     from kbhub.api import Hub
 
-MODES = ("hybrid", "keyword", "semantic")
+MODES: tuple[Mode, ...] = ("hybrid", "keyword", "semantic")
 
 BITS, DIMENSIONS = 512, 256
 """Sign bits and int8 components of a chunk, as the packaged model has them."""
@@ -104,7 +104,7 @@ def _index(hub: Hub) -> Path:
     return hub.index(hub.select()[0]).path
 
 
-def _search(hub: Hub, mode: str) -> Callable[[str], Any]:
+def _search(hub: Hub, mode: Mode) -> Callable[[str], Any]:
     return lambda text: hub.search(Query(text=text, mode=mode))
 
 
