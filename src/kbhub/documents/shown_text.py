@@ -182,6 +182,9 @@ _OPENING = re.compile(
 )
 """First or last line of an admonition, or first line of a tab."""
 
+_CONTAINER = re.compile(r":::|!!!|\?\?\?|===")
+"""Occurs in each such line."""
+
 _ATTRIBUTES = (
     r"\{:?[ \t]*(?:[#.][\w-]+|[\w-]+=\"[^\"\n]*\")(?:[ \t]+(?:[#.][\w-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+)))*[ \t]*\}"
 )
@@ -275,8 +278,10 @@ def readable(text: str) -> str:
     for number, line in enumerate(lines):
         if number not in code:
             lines[number] = _EMPTY_OR_LISTED.sub("", line)
-    seen = ["" if code.get(number) == NO_TEXT else line for number, line in enumerate(lines)]
-    return "\n".join(_laid_out(seen, code, quotes=False))
+        elif code[number] == NO_TEXT:
+            lines[number] = ""
+    shown = "\n".join(lines)
+    return "\n".join(_laid_out(lines, code, quotes=False)) if _CONTAINER.search(shown) else shown
 
 
 def renderable(text: str, *, tabs: bool = False) -> str:

@@ -226,22 +226,22 @@ def model_answer(report: Report, limit: float = ANSWER_BYTES) -> tuple[str, Any]
         gap = [""] if items and "" in top and tail else []
         return [*top, *_lines(report.head, None, listed=False)], [*gap, *tail]
 
-    longest = max(sum(map(_size_of, chain(*around(count)))) for count in {len(items), max(len(items) - 1, 0)})
+    longest = max([sum(map(_size_of, chain(*around(count)))) for count in {len(items), max(len(items) - 1, 0)}])
     room = limit - longest - (LINE_BYTES if report.advice else SLACK_BYTES)
-    body, count = list[str](), 0
+    body, shown = list[str](), list[Item]()
     for number, part in enumerate(report.parts):
-        lines = _lines(part, items[count - 1] if count else None, listed=True)
+        lines = _lines(part, shown[-1] if shown else None, listed=True)
         room -= sum(map(_size_of, lines))
         if room < 0:
             left = counted(len(report.parts) - number, "more line")
             body += [f"… and {left}; {report.advice}."] if report.advice else []
             break
         body += lines
-        count += isinstance(part, Item)
-    top, tail = around(count)
-    shown = {id(item.of) for item in items[:count]}
-    lists = {name: tuple(one for one in getattr(report.data, name) if id(one) in shown) for name in report.lists}
-    data = report.data.model_copy(update=lists) if lists else report.data
+        shown += [part] if isinstance(part, Item) else []
+    (top, tail), data, told = around(len(shown)), report.data, [id(item.of) for item in shown]
+    for name in report.lists:
+        kept = [one for one in getattr(data, name) if id(one) in told]
+        data = data.model_copy(update={name: tuple(kept)})
     return "\n".join([*top, *body, *tail]), data
 
 

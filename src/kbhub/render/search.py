@@ -283,7 +283,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         warning=_warning(hit),
         details=(
             *((f"also lines {also}",) if also and number == 1 else ()),
-            *(say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts),
+            *[say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts],
             *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
             *((same if number == 1 else counted(len(hit.duplicates), "copy", "copies"),) if hit.duplicates else ()),
         ),

@@ -123,12 +123,12 @@ def _lines(part: Text | Item, paint: Painter, draw: Callable[..., str] | None, *
     named = " ".join(filter(None, (paint(label, _LABELS.get(label, "")), *ref[:1])))
     if part.quote is None:
         cells = (part.score, named, *ref[1:], title, *marks, *details, warning)
-        return ["  ".join(filter(None, cells)), *(f"    {line(one)}" for one in part.lines)]
-    cells = (part.score, named, *ref[1:], *(paint(mark, _DIM) for mark in marks), warning)
+        return ["  ".join(filter(None, cells)), *[f"    {line(one)}" for one in part.lines]]
+    cells = (part.score, named, *ref[1:], *[paint(mark, _DIM) for mark in marks], warning)
     lines = ["  ".join(filter(None, cells))]
     lines += [_INDENT + line for line in (paint(title, _BOLD), visible_line(part.trace)) if line]
     lines += [f"{paint(_GUTTER, _DIM)}{line}".rstrip() for line in _quote_lines(part.quote, paint, draw, whole=whole)]
-    return [*lines, *(_INDENT + paint(detail, _DIM) for detail in details)]
+    return [*lines, *[_INDENT + paint(detail, _DIM) for detail in details]]
 
 
 def _quote_lines(quote: Quote, paint: Painter, draw: Callable[..., str] | None, *, whole: bool) -> list[str]:

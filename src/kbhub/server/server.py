@@ -107,7 +107,7 @@ class KbhubServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Expected failures become answers for the model, word for word."""
-        calls = await self.calls()
+        calls = self._calls or await self._open()
         schema: dict[str, Any] = {}
         failure: KbhubError | None = None
         try:
@@ -189,10 +189,9 @@ class KbhubServer(MCPServer[None]):
         check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
         self._register([name])
 
-    async def calls(self) -> Calls:
-        """Return what every call needs, loaded on the first one."""
-        calls = self._calls
-        return calls if calls else await run_sync(self._opened, abandon_on_cancel=True)
+    async def _open(self) -> Calls:
+        """Load what every call needs, off the event loop."""
+        return await run_sync(self._opened, abandon_on_cancel=True)
 
     def _opened(self) -> Calls:
         with self._loading:
@@ -255,7 +254,7 @@ class KbhubServer(MCPServer[None]):
         """Return what has a request answered by a function of `resources`, loaded on the first one."""
 
         async def answered(*parameters: Any) -> Any:
-            calls = await self.calls()
+            calls = self._calls or await self._open()
             return await getattr(self._resources, request)(calls, *parameters)
 
         return answered
@@ -270,7 +269,7 @@ class KbhubServer(MCPServer[None]):
 
     async def _ask_roots_again(self, _context: Any, _params: types.NotificationParams | None) -> None:
         """Ask a client with changed roots again, during the next call."""
-        (await self.calls()).roots = RootsQuestion(again=True)
+        (self._calls or await self._open()).roots = RootsQuestion(again=True)
 
 
 def instructions(hub: Hub) -> str:
