@@ -13,7 +13,7 @@ from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import likely, quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
-from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
+from kbhub.search.retrieval import keyword_ranking, places_of, semantic_ranking
 from kbhub.types import Chunk
 
 EMBEDDER = packaged_embedder()
@@ -88,7 +88,7 @@ def rankings(indexes, query):
             stack.enter_context(index.snapshot())
         keyword = keyword_ranking(indexes, parse_query(query).terms).ranking
         semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0]).ranking
-        places = places_in(indexes)([*keys_of(keyword.chunks), *keys_of(semantic.chunks)])
+        places = places_of(indexes, [*keys_of(keyword.chunks), *keys_of(semantic.chunks)])
         return [
             [
                 (places[key][0], round(value, 9))

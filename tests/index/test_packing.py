@@ -240,7 +240,7 @@ def test_reading_changes_no_byte(index):
     """Of a file that no other user can read; a docid of eight digits leads to its document."""
     before = index.path.read_bytes()
     with index.snapshot():
-        index.counts(), index.columns(), index.paths(), len(index.postings(DEPLOY))
+        index.counts(), index.columns(), index.paths(), len(index.postings(DEPLOY).positions)
         nearest(index, EMBEDDER.embed(["x"])[0], 5)
         document = index.document("notes/007.md")
         assert document is not None
@@ -257,14 +257,14 @@ def test_a_snapshot_does_not_see_what_is_written_meanwhile(index):
     """What is remembered, such as document frequencies, is forgotten when the index changes."""
     holding = next(name for name, text in sentences(40).items() if "deploy" in text.split())
     with index.snapshot():
-        before, postings = index.counts(), len(index.postings(DEPLOY))
+        before, postings = index.counts(), len(index.postings(DEPLOY).positions)
         with IndexWriter(index.path) as writer, writer.transaction():
             writer.remove(holding)
         with index.snapshot():  # of the same thread, within the other
             assert index.counts()[0] == before[0] - 1
         assert before == index.counts()
     with index.snapshot():
-        assert (before[0] - 1, postings - 1) == (index.counts()[0], len(index.postings(DEPLOY)))
+        assert (before[0] - 1, postings - 1) == (index.counts()[0], len(index.postings(DEPLOY).positions))
 
 
 def test_signatures_do_not_depend_on_when_they_were_first_asked_for(index):
@@ -288,7 +288,7 @@ def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index
     other = make_index(tmp_path / "other" / index.path.name, dict.fromkeys("abc", "nothing of the kind"))
     with index.snapshot():
         before = index.counts()
-        assert len(index.postings(DEPLOY)) > 0
+        assert len(index.postings(DEPLOY).positions) > 0
         set_aside(index.path)
         assert before == index.counts()
         other.close()
@@ -296,7 +296,7 @@ def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index
         assert before == index.counts()
     with index.snapshot():
         assert index.counts()[0] == 3
-        assert len(index.postings(DEPLOY)) == 0
+        assert len(index.postings(DEPLOY).positions) == 0
 
 
 @pytest.mark.parametrize("before", [(), ("size",), ("size", "near")])

@@ -407,10 +407,6 @@ class Index(ABC):
         """Return the sorted paths of all documents."""
         return [path for (path,) in self.rows("SELECT path FROM document ORDER BY path")]
 
-    def paths_of(self, documents: Sequence[int]) -> dict[int, str]:
-        """Return the paths of documents by id."""
-        return dict(self.rows("SELECT id, path FROM document WHERE id IN @ids", numbers(documents)))
-
     def files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Return path → (size, mtime in ns) of the documents at some paths."""
         rows = self.rows("SELECT path, size, mtime_ns FROM document WHERE path IN @texts", list(paths))

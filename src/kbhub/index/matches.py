@@ -73,7 +73,8 @@ def select(
 
 def paths_of(index: Index, selection: Selection | None) -> list[str]:
     """Return the paths of the selected documents."""
-    return list(index.paths_of(np.unique(_selected(index, selection)[1]).tolist()).values())
+    documents = np.unique(index.columns().documents[index.selected(selection)])
+    return [path for (path,) in index.rows("SELECT path FROM document WHERE id IN @ids", numbers(documents))]
 
 
 def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
@@ -84,19 +85,12 @@ def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
 
 def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[int, int]]:
     """Return (id of the first chunk, seconds since the epoch) of the newest documents, ties by path."""
-    chunks, documents = _selected(index, selection)
-    numbered, first = np.unique(documents, return_index=True)
-    rows = index.rows(f"SELECT id, {DATED}, path FROM document WHERE id IN @ids", numbers(numbered))
-    first_of = dict(zip(numbered.tolist(), chunks[first].tolist(), strict=True))
+    columns, mask = index.columns(), index.selected(selection)
+    documents, first = np.unique(columns.documents[mask], return_index=True)
+    rows = index.rows(f"SELECT id, {DATED}, path FROM document WHERE id IN @ids", numbers(documents))
+    first_of = dict(zip(documents.tolist(), columns.ids[mask][first].tolist(), strict=True))
     rows.sort(key=lambda row: (-row[1], row[2]))
     return [(first_of[number], dated) for number, dated, _ in rows[:limit]]
-
-
-def _selected(index: Index, selection: Selection | None) -> tuple[NDArray[np.signedinteger], NDArray[np.int32]]:
-    """Return the ids of the chunks that may be found, ascending, and of their documents."""
-    columns = index.columns()
-    mask = columns.alive if selection is None else columns.selected(selection.chunks)
-    return columns.ids[mask], columns.documents[mask]
 
 
 def _condition(index: Index, part: parser.Filter, now: float) -> Condition:
@@ -280,7 +274,7 @@ def scores(
         return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
     positions = np.concatenate([postings.positions for postings, _ in terms])
     counts = np.concatenate([postings.counts for postings, _ in terms])
-    weights = np.repeat([weight for _, weight in terms], [len(postings) for postings, _ in terms])
+    weights = np.repeat([weight for _, weight in terms], [len(postings.positions) for postings, _ in terms])
     norm = K1 * (1 - B + (B / mean_length) * lengths[positions]) if mean_length else K1
     parts = weights * (K1 + 1) * counts / (counts + norm)
     # Both ways add in the order of the terms, so that the sums are bit-identical.

@@ -376,9 +376,11 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
                 more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
                 reasons[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
                 break
-    decided = {number for number, status in reasons.items() if status.startswith(_ACCEPTED)}
-    reasons = {number: status for number, status in reasons.items() if number not in decided}
-    rejected, levels, today = set[int](), dict[int, int](), datetime.fromtimestamp(now, UTC).date().isoformat()
+    accepted = [number for number, status in reasons.items() if status.startswith(_ACCEPTED)]
+    for number in accepted:
+        del reasons[number]
+    decided, rejected, trust = set(accepted), set[int](), dict[int, str]()
+    today = datetime.fromtimestamp(now, UTC).date().isoformat()
     for number, key, value in index.rows(
         "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
         f"AND @each key IN ({_KEYS}) ORDER BY key DESC",
@@ -388,7 +390,8 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
         if key in _TRUSTED_BY:
             human, verified = str(value).startswith("human:"), key.startswith("verified")
             if verified or not human:
-                levels[number] = max(levels.get(number, 0), verified + (verified and human))
+                level = TRUST[verified + (verified and human)]
+                trust[number] = max(level, trust.get(number, level), key=TRUST.index)
         elif key in SUPERSEDED_KEYS:
             why = f"superseded by {value}" if str(value).strip() else ""
         elif key == MISLEADING:
@@ -420,7 +423,7 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
                 reasons[document.id] = f"superseded by {successors[name]}"
         if not DECISION_FOLDERS.isdisjoint(path.split("/")[:-1]):
             decided.add(document.id)
-    return Declarations(reasons, decided, rejected, {number: TRUST[level] for number, level in levels.items()})
+    return Declarations(reasons, decided, rejected, trust)
 
 
 def age_days(document: DocumentRow, now: float) -> int:

@@ -117,9 +117,6 @@ class Postings:
     counts: NDArray[np.float64]
     """Occurrences in each, weighted by the column they are in."""
 
-    def __len__(self) -> int:
-        return len(self.positions)
-
 
 MOST = 127
 """Largest component of a stored vector; each vector has its own scale, as cosine ignores length."""

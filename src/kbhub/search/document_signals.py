@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Literal
 
 from kbhub.hub import Hub
@@ -392,7 +393,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             behind = facts.superseded_by or facts.misleading
             hit.multiply("strength", factor * SUPERSEDED_FACTOR if behind else factor)
     if plan.query.recency and "recency" not in without:
-        rows = bases.documents([hit.document_key for hit in hits])
+        rows = bases.documents(map(attrgetter("document_key"), hits))
         for hit in hits:
             hit.multiply("recency", recency(age_days(rows[hit.document_key], bases.now), plan.query.recency))
 
@@ -407,10 +408,10 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Rank the newest version of a page, or the one that is asked for, before the others."""
     if "version" in plan.query.without:
         return
-    paths, asked = bases.paths(hits), plan.query.text.casefold()
+    documents, asked = bases.documents(map(attrgetter("document_key"), hits)), plan.query.text.casefold()
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
-        path = paths[hit.document_key]
+        path = documents[hit.document_key].path
         if folder := VERSION.search(path):
             numbers = re.findall(r"\d+", folder[0])
             # 3.1 is not in 3.10, nor 2.0 in 12.0.

@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import pairwise
-from operator import itemgetter, methodcaller
+from operator import attrgetter, itemgetter, methodcaller
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from kbhub.documents.shown_text import readable
 from kbhub.errors import EmbedderError
-from kbhub.index.engine import title_above
+from kbhub.index.catalogue import first_chunks, paths_with
+from kbhub.index.engine import ChunkRow, title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
 from kbhub.index.query.parser import MARKS, RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
 from kbhub.index.references import NUMBERED_NAME, called, numbers_in
@@ -34,6 +36,9 @@ _JOINED_WORDS = re.compile(r"[A-Za-z][a-z]*(?:[-/.'’][a-z]+)+")
 NAME, NAME_AMOUNT = "name", 2.0
 """Signal of a document that the query names, and its amount: more than all other parts of a score together. It leaves
 the results on the six test sets and the handbook unchanged."""
+
+MOST_NUMBERED = 100
+"""Documents of a base that are found by the same number; each takes 60 µs."""
 
 _ASKING = re.compile(r"(?i)define|describe|explain|means?|says?|show|stands?|tell")
 """Words that only ask: a document about the others need not have them."""
@@ -111,13 +116,22 @@ def words_of(path: str) -> str:
 
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift the best chunk of documents that a query names: `EIP-1559 fee` means `eip-1559.md`, `ADR-2` `adr/02.md`."""
-    asked = _name(plan.question)
+    asked, ordered = _name(plan.question), hits
     if not asked or not plan.asks_for(NAME):
         return
-    named, paths = set(), bases.paths(hits)
-    numbers, alone = numbers_asked(plan.question)
-    for hit in sorted(hits, key=lambda hit: hit.key not in plan.beginnings):
-        path = paths[hit.document_key]
+    alone, numbers = False, numbers_in(plan.question)
+    if numbers:
+        others = NUMBERED_NAME.sub(" ", plan.question.casefold())
+        alone = all(map(_ONLY_ASKS.fullmatch, _name(others)))
+        numbered, key = _numbered(plan, bases, numbers, alone=alone), attrgetter("key" if alone else "document_key")
+        known = set(map(key, hits))
+        hits += [hit for hit in numbered if key(hit) not in known]
+        if alone:  # nothing else in a document is asked for, so its beginning stands for it
+            beginnings = {hit.key for hit in numbered}
+            ordered = sorted(hits, key=lambda hit: hit.key not in beginnings)
+    named, documents = set(), bases.documents(map(attrgetter("document_key"), hits))
+    for hit in ordered:
+        path = documents[hit.document_key].path
         file = _name(path.rpartition("/")[2].rpartition(".")[0])
         # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
         within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
@@ -131,10 +145,26 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             plan.named |= {plan.question.casefold()} if whole else {*names, *filter(_ONLY_ASKS.fullmatch, asked)}
 
 
-def numbers_asked(question: str) -> tuple[dict[str, tuple[str, str]], bool]:
-    """Return what a question calls documents by their numbers, see `numbers_in`, and whether it has nothing else."""
-    numbers, others = numbers_in(question), NUMBERED_NAME.sub(" ", question.casefold())
-    return numbers, bool(numbers) and all(map(_ONLY_ASKS.fullmatch, _name(others)))
+def _numbered(plan: Plan, bases: OpenBases, numbers: Mapping[str, tuple[str, str]], *, alone: bool) -> list[Candidate]:
+    """Return the first text of each document that a query calls by a number, see `called`."""
+    found = list[Candidate]()
+    for number, base in enumerate(bases.open):
+        numbered = paths_with(base.index, {number for _, number in numbers.values()})
+        paths = [path for path in numbered if called(numbers, base.base, path, alone=alone)][:MOST_NUMBERED]
+        first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)], 2)
+        best = sorted(base.index.chunks(first).values(), key=lambda row: (has_text(row), -row.id))
+        chosen = plan.selections[number]
+        found += [
+            Candidate((number, chunk), (number, document))
+            for document, chunk in {row.document_id: row.id for row in best}.items()
+            if chosen is None or chunk in chosen.chunks
+        ]
+    return found
+
+
+def has_text(chunk: ChunkRow) -> bool:
+    """Return whether a chunk has more than front matter and a comment."""
+    return bool(readable(chunk.text[chunk.prose :]).strip())
 
 
 @lru_cache(maxsize=CACHED)
@@ -226,7 +256,7 @@ class QueryTerms:
         for _, parts, rare in terms:
             for stem in parts:
                 shares[stem] += rare / len(parts)
-        covered = sum(rare * _found_of(everywhere, stems) for _, stems, rare in terms)
+        covered = sum([rare * _found_of(everywhere, stems) for _, stems, rare in terms])
         named = defined = rare_names = 0.0
         for pattern, weight, rare in self._names:
             places = [match.start() for match in pattern.finditer(text)]
@@ -247,7 +277,7 @@ class QueryTerms:
             missing=missing,
             literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
-            about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
+            about=sum([weight for stems, weight in self._weights if titles.issuperset(stems)]) / self._total,
             text=text,
             name=(*titled, *short_stems(headings[-1] if headings else "")),
         )

@@ -166,11 +166,6 @@ def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bo
     )
 
 
-def verdict(confidence: float) -> Verdict:
-    """Return the verdict for a confidence."""
-    return "strong" if confidence >= STRONG else "weak" if confidence >= WEAK else "none"
-
-
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 NOT_COVERED = "These bases probably do not cover this, or use other words; the nearest passages follow."
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
@@ -195,14 +190,20 @@ def is_unfinished(notes: Sequence[str]) -> bool:
 
 
 def annotated(
-    result: SearchResult, plan: Plan, bases: OpenBases, *, near_only: bool, filtered_out: bool, ends: str
+    result: SearchResult, plan: Plan, bases: OpenBases, trust: float | None, *, filtered_out: bool, ends: str
 ) -> SearchResult:
-    """Add notes on how a query was understood, where that differs from what was typed, one of `LEADING_NOTES` first.
+    """Add the verdict, and notes on how a query was understood, if not as it was typed, one of `LEADING_NOTES` first.
 
-    `near_only`: no term of it occurs; `filtered_out`: no document is left; `ends`: where an incomplete list ends.
+    `trust`: the probability that it is answered, None if not judged; `filtered_out`: no document is left;
+    `ends`: where an incomplete list ends.
     """
     understood, query, notes = plan.parsed, plan.query, list[str]()
-    if result.hits and (near_only or result.verdict == "none"):
+    verdict: Verdict | None = None
+    if trust is not None:
+        verdict = "strong" if trust >= STRONG else "weak" if trust >= WEAK else "none"
+    found = [term for term in plan.weighted if term.found]
+    near_only = bases.complete and bool(plan.weighted) and not (plan.named or found)
+    if result.hits and (near_only or verdict == "none"):
         notes.append(NEAR_ONLY if near_only else NOT_COVERED)
     notes += bases.notes
     too_long = "The query is too long: only"
@@ -227,7 +228,7 @@ def annotated(
         notes.append(f"Hits of {query.min_signals} signals were requested, but only the {result.mode} signal ran.")
     if ends and result.total <= query.offset + query.limit:
         notes.append(ends)
-    return result.model_copy(update={"notes": tuple(notes)})
+    return result.model_copy(update={"verdict": verdict, "notes": tuple(notes)})
 
 
 def unfinished(bases: OpenBases, hits: Sequence[Hit]) -> list[str]:

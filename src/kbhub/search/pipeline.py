@@ -17,13 +17,12 @@ import numpy as np
 
 from kbhub.documents.shown_text import readable
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
-from kbhub.index.catalogue import first_chunks, paths_with
 from kbhub.index.engine import ChunkRow, Key, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
 from kbhub.index.query.excerpts import ASKS_DECISION, CODE, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import MARKS, Term, parse_query
 from kbhub.index.query.spelling import Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, called, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
 from kbhub.sync.freshness import Freshness
@@ -47,9 +46,6 @@ NEAR = 0.85
 """Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
-
-MOST_NUMBERED = 100
-"""Documents of a base that are found by the same number; each takes 60 µs."""
 
 FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
@@ -126,9 +122,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     sought = retrieval.distinct((*plan.terms, *[term for other in plan.others for term in other.terms]))
     plan.weighted = words.terms or retrieval.unweighted(sought)
     plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
-    places = retrieval.places_in(bases.indexes)
+    places = partial(retrieval.places_of, bases.indexes)
     hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
-    hits += _numbered(plan, bases, hits)
     for signal in RANKING_SIGNALS:
         signal.add(plan, bases, hits)
         hits.sort(key=attrgetter("score"), reverse=True)
@@ -166,12 +161,11 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         unmatched=tuple(dict.fromkeys([word for word in unmatched if word not in asking])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
-        verdict=judge.verdict(trust if kept else 0.0) if complete else None,
         terms=(*[term.text for term in sought], *[fix.used for fix in fixes]),
     )
-    near_only = complete and bool(words.terms) and not plan.named and not any(term.found for term in words.terms)
     nothing = complete and all(selection and not selection.documents for selection in plan.selections)
-    return judge.annotated(result, plan, bases, near_only=near_only, filtered_out=nothing, ends=ends)
+    sure = (trust if kept else 0.0) if complete else None
+    return judge.annotated(result, plan, bases, sure, filtered_out=nothing, ends=ends)
 
 
 def plan_of(query: Query, bases: OpenBases) -> Plan:
@@ -222,28 +216,6 @@ def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, t
     return ranked(used), fixes
 
 
-def _numbered(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> list[Candidate]:
-    """Return what a query calls by a number and was not found: documents, or first texts if it has nothing else."""
-    found, (numbers, alone) = list[Candidate](), evidence.numbers_asked(plan.question)
-    if not numbers or not plan.asks_for(evidence.NAME):
-        return found
-    for number, base in enumerate(bases.open):
-        numbered = paths_with(base.index, {number for _, number in numbers.values()})
-        paths = [path for path in numbered if called(numbers, base.base, path, alone=alone)][:MOST_NUMBERED]
-        first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)], 2)
-        best = sorted(base.index.chunks(first).values(), key=lambda row: (_has_text(row), -row.id))
-        chosen = plan.selections[number]
-        found += [
-            Candidate((number, chunk), (number, document))
-            for document, chunk in {row.document_id: row.id for row in best}.items()
-            if chosen is None or chunk in chosen.chunks
-        ]
-    plan.beginnings = {hit.key for hit in found} if alone else ()
-    key = attrgetter("key" if alone else "document_key")
-    known = set(map(key, hits))
-    return [hit for hit in found if key(hit) not in known]
-
-
 def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
     """Embed a query; None to leave out the semantic signal, for a reason in the notes."""
     if bases.embedder is None:
@@ -269,7 +241,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         for number, (base, selection) in enumerate(selected)
         for chunk, day in newest(base.index, selection, end)
     ]
-    places = retrieval.places_in(bases.indexes)([row[1:] for row in rows])
+    places = retrieval.places_of(bases.indexes, [row[1:] for row in rows])
     ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : end]
     read = bases.chunks([row[1:] for row in ordered])
     hits = [Candidate((number, chunk), (number, read[number, chunk].document_id)) for _, number, chunk in ordered]
@@ -282,13 +254,13 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         filters=plan.filters,
     )
     nothing = bases.complete and not result.total
-    return judge.annotated(result, plan, bases, near_only=False, filtered_out=nothing, ends="")
+    return judge.annotated(result, plan, bases, None, filtered_out=nothing, ends="")
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
     """Group candidates, best first, by document under the best one, and duplicate documents under the best of them."""
     groups: dict[Key, Candidate] = {}
-    documents = bases.documents([hit.document_key for hit in candidates]) if by_document else {}
+    documents = bases.documents(map(attrgetter("document_key"), candidates)) if by_document else {}
     files: dict[tuple[str, bytes], Candidate] = {}
     # By title and heading: only chunks that share both can be duplicates.
     leaders: dict[tuple[bool, tuple[str, ...]], list[Candidate]] = {}
@@ -372,7 +344,7 @@ class Remaining:
         hits = Ranking.joined(found)
         if document_signals.uneven(plan.query, bases):
             wanted = sys.maxsize
-        hits = hits.best(wanted, retrieval.places_in(bases.indexes))
+        hits = hits.best(wanted, partial(retrieval.places_of, bases.indexes))
         rows = zip(keys_of(hits.chunks), hits.documents.tolist(), (hits.values / self._most).tolist(), strict=True)
         ordered = [Candidate(key, (key[0], document), (), (), share) for key, document, share in rows]
         document_signals.weigh(plan, bases, ordered)
@@ -435,7 +407,7 @@ def described(
         outdated_by = own.outdated.get(document.id)
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         beside = {one.id: one for one in (*filter(None, [second]), *[chunks[other.key] for other in best.more[:also]])}
-        others = sorted(filter(_has_text, beside.values()), key=attrgetter("start_line"))
+        others = sorted(filter(evidence.has_text, beside.values()), key=attrgetter("start_line"))
         passages = [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
         twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
         signals = []
@@ -484,11 +456,6 @@ def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> lis
             if DECISION.search(chunks[other.key].text):
                 return [chunks[other.key]]
     return [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
-
-
-def _has_text(chunk: ChunkRow) -> bool:
-    """Return whether a chunk has more than front matter and a comment."""
-    return bool(readable(chunk.text[chunk.prose :]).strip())
 
 
 def _excerpt(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,8 +90,6 @@ class Plan:
     """Whether chunks are ranked by words and by meaning."""
     named: frozenset[str] = frozenset()
     """What in the query names a document that was found, folded."""
-    beginnings: Collection[Key] = ()
-    """Chunks that begin documents, if the query calls these by number and says no more."""
     examined: Sequence[Candidate] = ()
     """Candidates whose texts were examined, in the order before that."""
 
@@ -211,7 +209,6 @@ class OpenBases:
     """Of memories: `document_signals.facts_in`."""
     _chunks: dict[Key, ChunkRow] = field(default_factory=dict)
     _documents: dict[Key, DocumentRow] = field(default_factory=dict)
-    _paths: dict[Key, str] = field(default_factory=dict)
 
     @property
     def indexes(self) -> list[Index]:
@@ -228,7 +225,7 @@ class OpenBases:
         broken = next(base for base in self.open if base.base.id == failure.base)
         self.open.remove(broken)
         self.skipped.append(Skipped(base=failure.base, reason=str(failure)))
-        self.facts, self._chunks, self._documents, self._paths = {}, {}, {}, {}
+        self.facts, self._chunks, self._documents = {}, {}, {}
         return broken
 
     def chunks(self, keys: Iterable[Key]) -> dict[Key, ChunkRow]:
@@ -242,12 +239,8 @@ class OpenBases:
     def texts(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ChunkRow, DocumentRow]]:
         """Return candidates with their chunks and documents."""
         chunks = self.chunks([hit.key for hit in candidates])
-        documents = self.documents([hit.document_key for hit in candidates])
+        documents = self.documents(map(attrgetter("document_key"), candidates))
         return [(hit, chunks[hit.key], documents[hit.document_key]) for hit in candidates]
-
-    def paths(self, candidates: Iterable[Candidate]) -> dict[Key, str]:
-        """Return the paths of candidates' documents by key."""
-        return self._cached([hit.document_key for hit in candidates], self._paths, Index.paths_of)
 
     def _cached(
         self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]

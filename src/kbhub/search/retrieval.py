@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING
 
@@ -112,7 +113,7 @@ def keyword_ranking(
         chosen = spread(documents, values, RANKED, each)
         ids = columns.ids[positions[chosen]] + np.int64(number << CHUNK_BITS)
         rankings.append(Ranking(ids, documents[chosen], values[chosen]))
-    ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
+    ranking = Ranking.joined(rankings).best(RANKED, partial(places_of, indexes))
     return KeywordRanking(ranking, weighted, missing, unmatched, tuple(matches), coverage)
 
 
@@ -166,7 +167,7 @@ def semantic_ranking(
         documents = columns.documents[columns.positions(ids[close])]
         chosen = spread(documents, values[close], RANKED, each)
         rankings.append(Ranking(chunks[close[chosen]], documents[chosen], values[close[chosen]]))
-    ranking = Ranking.joined(rankings).best(RANKED, places_in(indexes))
+    ranking = Ranking.joined(rankings).best(RANKED, partial(places_of, indexes))
     complete = every and (close_by <= RANKED or len(ranking.chunks) < RANKED)
     return SemanticRanking(ranking, np.concatenate(compared), np.concatenate(similarities), complete)
 
@@ -185,7 +186,7 @@ def looked_up(
     def occurs(term: Term) -> bool:
         if term.match not in counted:
             postings = [index.postings(term, stems) for index in indexes]
-            if not any(map(len, postings)):
+            if not sum([len(found.positions) for found in postings]):
                 return False
             counted[term.match] = postings
         return True
@@ -214,7 +215,7 @@ def looked_up(
     rows = sum([index.columns().chunks for index in indexes])
     here, weights = rows / (FEW_CHUNKS + rows), dict[str, float]()
     for match, postings in counted.items():
-        frequency = inverse_document_frequency(rows, sum(map(len, postings)))
+        frequency = inverse_document_frequency(rows, sum([len(found.positions) for found in postings]))
         weights[match] = frequency * (here + (1 - here) * rarity(texts[match]))
     most = max(weights.values(), default=1.0)
     weighted = [
@@ -240,17 +241,13 @@ def unweighted(terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
     return tuple([WeightedTerm(term.text, term.tokens, 1.0) for term in terms])
 
 
-def places_in(indexes: Sequence[Index | None]) -> Places:
-    """Return a function that looks up the places of chunks, which break ties."""
-
-    def places(keys: Sequence[Key]) -> dict[Key, Place]:
-        places_by_key: dict[Key, Place] = {}
-        for number, index in enumerate(indexes):
-            if index and (mine := [chunk for base, chunk in keys if base == number]):
-                stored = index.places(mine)
-                places_by_key |= {(number, chunk): (*stored.get(chunk, ("", chunk)), index.base) for chunk in mine}
-        return places_by_key
-
+def places_of(indexes: Sequence[Index | None], keys: Sequence[Key]) -> dict[Key, Place]:
+    """Look up the places of chunks, which break ties."""
+    places: dict[Key, Place] = {}
+    for number, index in enumerate(indexes):
+        if index and (mine := [chunk for base, chunk in keys if base == number]):
+            stored = index.places(mine)
+            places |= {(number, chunk): (*stored.get(chunk, ("", chunk)), index.base) for chunk in mine}
     return places
 
 

@@ -122,7 +122,7 @@ def reads(index) -> dict:
             for found in [index.postings(term)]
         },
         "below": [index.has_below(folder) for folder in ("guides", "nope")],
-        "by id": sorted(index.paths_of(ids).values()),
+        "by id": sorted(document.path for document in index.documents(ids).values()),
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -86,9 +87,9 @@ def id_of(path: str) -> str:
 
 def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     best = hits[:_LOOKED_AT] if plan.asks_for("reserved") else []
-    paths = bases.paths(best)
+    documents = bases.documents(map(attrgetter("document_key"), best))
     for hit in best:
-        if is_reserved(paths[hit.document_key]) and is_bundle(bases.indexes[hit.key[0]]):
+        if is_reserved(documents[hit.document_key].path) and is_bundle(bases.indexes[hit.key[0]]):
             hit.multiply("reserved", RESERVED_FACTOR)
 
 

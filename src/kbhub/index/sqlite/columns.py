@@ -59,13 +59,14 @@ def columns(before: Columns | None, rows: Rows, *, packed: bool = True) -> Colum
         end = some[-1][0] if some else end
     ids = np.concatenate(new)
     if last >= 0:
-        parts = iter([rows("SELECT id, document_id FROM chunk WHERE id > ?", last)])
+        by_chunk = np.array(rows("SELECT id, document_id FROM chunk WHERE id > ?", last), np.int64).reshape(-1, 2)
     else:
         # For all chunks, read the index on documents, which is contiguous; the table is interleaved with texts.
         ((most,),) = rows("SELECT coalesce(max(document_id), 0) FROM chunk")
         each = "SELECT id, document_id FROM chunk INDEXED BY chunk_document WHERE document_id BETWEEN ? AND ?"
-        parts = (rows(each, start, start + AT_ONCE - 1) for start in range(0, most + 1, AT_ONCE))
-    by_chunk = np.concatenate([np.array(part, np.int64).reshape(-1, 2) for part in parts])
+        starts = range(0, most + 1, AT_ONCE)
+        parts = [np.array(rows(each, start, start + AT_ONCE - 1), np.int64).reshape(-1, 2) for start in starts]
+        by_chunk = np.concatenate(parts)
     by_chunk = by_chunk[np.argsort(by_chunk[:, 0])]
     if not np.array_equal(by_chunk[:, 0], ids):
         raise ValueError("chunks and what is searched of them differ")
@@ -193,12 +194,12 @@ def _of_fts5(match: str, columns: Columns, rows: Rows, packed: int = 0) -> Posti
 
 def paired(rows: Sequence[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return (chunk, value) pairs as two arrays."""
-    return np.array([chunk for chunk, _ in rows], np.int64), np.array([value for _, value in rows], np.float64)
+    both = np.array(rows, np.float64).reshape(-1, 2)
+    return both[:, 0].astype(np.int64), np.ascontiguousarray(both[:, 1])
 
 
 def compared(
     vectors: Sequence[tuple[int, bytes]], vector: NDArray[np.int8]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return (chunk id, vector) pairs as ids and cosine similarities, without sqlite-vec."""
-    alike = similarity([blob for _, blob in vectors], vector)
-    return paired([(chunk, value) for (chunk, _), value in zip(vectors, alike, strict=True)])
+    return np.array([chunk for chunk, _ in vectors], np.int64), similarity([blob for _, blob in vectors], vector)
