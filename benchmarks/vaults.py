@@ -119,10 +119,8 @@ def sample(hub: Hub, base: str) -> list[str]:
     choose = random.Random(7)
     index = hub.index(hub.select([base])[0])
     with index.snapshot():
-        chunks = list(
-            index.chunks(choose.sample(range(1, index.counts()[1] + 1), min(QUERIES, index.counts()[1]))).values()
-        )
-        titles = [document.title for document in index.documents([chunk.document_id for chunk in chunks]).values()]
+        chunks = index.chunks(choose.sample(range(1, index.counts()[1] + 1), min(QUERIES, index.counts()[1])))
+        titles = [document.title for document in index.documents([chunk.document_id for chunk in chunks])]
     spans = []
     for chunk in chunks:
         words = chunk.text.split()

@@ -210,8 +210,8 @@ def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
     """Return the texts of the first chunks, by path and line, with a stem, each with headings, title, path and tags."""
     places = index.places(index.chunks_with(term, MOST_PLACED))
     chosen = sorted(places, key=lambda chunk: (places[chunk][0], chunk))[:limit]
-    chunks = index.chunks(chosen)
-    documents = index.documents([chunk.document_id for chunk in chunks.values()])
+    chunks = {chunk.id: chunk for chunk in index.chunks(chosen)}
+    documents = {row.id: row for row in index.documents([chunk.document_id for chunk in chunks.values()])}
     found = [(chunk, documents[chunk.document_id]) for chunk in map(chunks.__getitem__, chosen)]
     return ["\n".join([chunk.text, *chunk.headings, one.title, one.path, *one.tags]) for chunk, one in found]
 

@@ -355,15 +355,15 @@ class Index(ABC):
                 raise self.damaged("what it says of a place makes no sense")
         return {chunk: (path, line) for chunk, path, line in rows}
 
-    def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
-        """Return chunks by id."""
+    def chunks(self, ids: Sequence[int]) -> list[ChunkRow]:
+        """Return the chunks with some ids, in no order."""
         rows = self.rows(f"SELECT {CHUNK} FROM chunk WHERE id IN @ids", numbers(ids))
         with self.sound():
-            return {row[0]: chunk_of(row) for row in rows}
+            return list(map(chunk_of, rows))
 
-    def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
-        """Return documents by id."""
-        return {row.id: row for row in self._documents("id IN @ids", numbers(ids))}
+    def documents(self, ids: Sequence[int]) -> list[DocumentRow]:
+        """Return the documents with some ids, in no order."""
+        return self._documents("id IN @ids", numbers(ids))
 
     def document(self, path: str) -> DocumentRow | None:
         """Return the document at a path, or None if there is none."""

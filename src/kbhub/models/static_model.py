@@ -73,20 +73,19 @@ class Lexicon:
         self.first = first
         self._words, self._rows = tensors[WORDS], tensors[ROWS]
         self._levels, self._steps = tensors[LEVELS], tensors[STEPS]
+        self._none = np.zeros((0, 2 * self._levels.shape[1]), np.float32)
 
-    def apart(self, tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Split the tokens of a text into those of the tokenizer and those of the lexicon."""
+    def apart(self, tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Split the tokens of a text into those of the tokenizer, and the vectors of the others, shape (n, dimensions).
+
+        Vectors are in the unit of int8 rows: multiples of a half, so sums are exact.
+        """
         own = tokens >= self.first
         if not np.count_nonzero(own):
-            return tokens, tokens[:0]
-        return tokens[~own], tokens[own]
-
-    def vectors(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return vectors, shape (n, dimensions), in the unit of int8 rows: multiples of a half, so sums are exact."""
-        rows = tokens - self.first
-        levels = _PAIRS.take(self._levels.take(rows, 0), 0).reshape(len(rows), 2 * self._levels.shape[1])
-        vectors: NDArray[np.float32] = levels * self._steps.take(rows)[:, None]
-        return vectors
+            return tokens, self._none
+        rows = tokens[own] - self.first
+        levels = _PAIRS.take(self._levels.take(rows, 0), 0).reshape(len(rows), self._none.shape[1])
+        return tokens[~own], levels * self._steps.take(rows)[:, None]
 
     def tokens(self, words: Iterable[str]) -> dict[str, tuple[list[int], str]]:
         """Return word, without spaces → its token ids, and the rest for the tokenizer; unknown words are left out."""
@@ -429,7 +428,7 @@ class QueryVectors:
             rows, unknown = self._matrix.take(tokens, 0).astype(np.float32), tokens == UNKNOWN_ID
             informative = norms(rows) > INFORMATIVE_NORM * MEDIAN_NORM
             if speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
-                vector[:] = unit(np.concatenate([rows[~unknown], self._lexicon.vectors(words)]).sum(0))
+                vector[:] = unit(np.concatenate([rows[~unknown], words]).sum(0))
         return vectors
 
     def longest(self, text: str) -> float | None:
@@ -455,7 +454,7 @@ class QueryVectors:
     def _known_rows(self, text: str) -> NDArray[np.float32]:
         every = np.array(self.plain_tokens(text) or (), np.int64)
         tokens, words = self._lexicon.apart(every[every != UNKNOWN_ID])
-        return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
+        return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), words])
 
     def plain_tokens(self, text: str) -> list[int] | None:
         """Return the token ids of ASCII and words of the lexicon, ignoring case, or None if it needs the tokenizer."""

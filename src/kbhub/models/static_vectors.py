@@ -240,7 +240,7 @@ class StaticVectors:
 
     def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
         """Return the unscaled mean of a text's token vectors; None if the model knows too few of them."""
-        model, words = self.model, tokens[:0]
+        model, words = self.model, np.zeros(0, np.float32)
         if model.lexicon:
             tokens, words = model.lexicon.apart(tokens)
             later = self._later[tokens]
@@ -254,7 +254,7 @@ class StaticVectors:
         rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
         factors = np.ones(len(rows), np.float32) if model.weights is None else model.weights[tokens].astype(np.float32)
         mean: NDArray[np.float32] = factors @ model.embedding.take(rows, 0).astype(np.float32)
-        return mean + model.lexicon.vectors(words).sum(0) if model.lexicon and len(words) else mean
+        return mean + words.sum(0) if len(words) else mean
 
 
 def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:

@@ -266,7 +266,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     short = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
     names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
-    also = ", ".join(lines for lines, shown in spans if not shown)
+    also = ", ".join([lines for lines, shown in spans if not shown])
     texts = [(lines, _run_on(shown)) for lines, shown in spans if shown]
     same = say("same text: {}", Line(", ".join(hit.duplicates)))
     signals = [

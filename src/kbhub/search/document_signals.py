@@ -21,7 +21,6 @@ from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.references import REJECTED, VERSION, age_days
 from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
-from kbhub.types import Query
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.discovery import memories_folder, place_of
 
@@ -364,15 +363,9 @@ def recency(age: float, weight: float) -> float:
     return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
 
 
-def uneven(query: Query, bases: OpenBases) -> bool:
-    """Whether any factor of whole bases or documents applies."""
-    one = bases.open[0].base.weight if bases.open else 1.0
-    return query.recency > 0 or any(base.base.weight != one or base.base.kind == "memory" for base in bases.open)
-
-
 def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Apply the factors of whole bases and documents."""
-    if not uneven(plan.query, bases):
+    if not plan.uneven:
         return
     weights, without = [base.base.weight for base in bases.open], plan.query.without
     for hit in () if "weight" in without else hits:

@@ -152,7 +152,7 @@ def _numbered(plan: Plan, bases: OpenBases, numbers: Mapping[str, tuple[str, str
         numbered = paths_with(base.index, {number for _, number in numbers.values()})
         paths = [path for path in numbered if called(numbers, base.base, path, alone=alone)][:MOST_NUMBERED]
         first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)], 2)
-        best = sorted(base.index.chunks(first).values(), key=lambda row: (has_text(row), -row.id))
+        best = sorted(base.index.chunks(first), key=lambda row: (has_text(row), -row.id))
         chosen = plan.selections[number]
         found += [
             Candidate((number, chunk), (number, document))

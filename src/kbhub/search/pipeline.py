@@ -163,7 +163,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         filters=plan.filters,
         terms=(*[term.text for term in sought], *[fix.used for fix in fixes]),
     )
-    nothing = complete and all(selection and not selection.documents for selection in plan.selections)
+    left = [selection is None or selection.documents for selection in plan.selections]
+    nothing = complete and not any(left)
     sure = (trust if kept else 0.0) if complete else None
     return judge.annotated(result, plan, bases, sure, filtered_out=nothing, ends=ends)
 
@@ -194,8 +195,11 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
         selections[number] = select(index, ids, understood.filters, understood.excluded, bases.now, elsewhere)
     others, passage = [parse_query(wording) for wording in query.queries], parse_query(query.passage)
     filters = (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters))
-    by_document = query.granularity == "document"
-    return Plan(query, understood, others, passage, asked, terms, filters, selections, by_document)
+    weights, kinds = [base.base.weight for base in bases.open], [base.base.kind for base in bases.open]
+    uneven = query.recency > 0 or len(set(weights)) > 1 or "memory" in kinds
+    return Plan(
+        query, understood, others, passage, asked, terms, filters, selections, query.granularity == "document", uneven
+    )
 
 
 def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, tuple[Respelling, ...]]:
@@ -253,8 +257,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         total=sum(counts),
         filters=plan.filters,
     )
-    nothing = bases.complete and not result.total
-    return judge.annotated(result, plan, bases, None, filtered_out=nothing, ends="")
+    return judge.annotated(result, plan, bases, None, filtered_out=bases.complete and not result.total, ends="")
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
@@ -342,7 +345,7 @@ class Remaining:
                 positions, documents, values = positions[best], documents[best], values[best]
             found.append(Ranking(base.columns.ids[positions] + np.int64(base.base << CHUNK_BITS), documents, values))
         hits = Ranking.joined(found)
-        if document_signals.uneven(plan.query, bases):
+        if plan.uneven:
             wanted = sys.maxsize
         hits = hits.best(wanted, partial(retrieval.places_of, bases.indexes))
         rows = zip(keys_of(hits.chunks), hits.documents.tolist(), (hits.values / self._most).tolist(), strict=True)

@@ -21,7 +21,7 @@ from kbhub.workspace.discovery import is_memory
 if TYPE_CHECKING:
     from kbhub.sync.unindexed import UnindexedScan
 
-T = TypeVar("T")
+Row = TypeVar("Row", ChunkRow, DocumentRow)
 
 RANKED = 100
 """Chunks per signal that are fused; lower ranks do not reach a page that people read."""
@@ -79,6 +79,8 @@ class Plan:
     selections: Sequence[Selection | None]
     """What may be found in each base; None for everything."""
     by_document: bool
+    uneven: bool
+    """Whether any factor of whole bases or documents applies: weight, strength or recency."""
     question: str = ""
     """The query with misspelt words corrected."""
     text: str = ""
@@ -243,14 +245,14 @@ class OpenBases:
         return [(hit, chunks[hit.key], documents[hit.document_key]) for hit in candidates]
 
     def _cached(
-        self, keys: Sequence[Key], cache: dict[Key, T], read: Callable[[Index, Sequence[int]], dict[int, T]]
-    ) -> dict[Key, T]:
+        self, keys: Sequence[Key], cache: dict[Key, Row], read: Callable[[Index, Sequence[int]], list[Row]]
+    ) -> dict[Key, Row]:
         for number, ids in by_base(set(keys) - cache.keys()).items():
             index = self.open[number].index
-            rows = read(index, ids)
+            rows = {(number, row.id): row for row in read(index, ids)}
             if len(rows) < len(ids):
                 raise index.damaged("what is searched is not there")
-            cache |= {(number, row): rows[row] for row in ids}
+            cache |= rows
         return {key: cache[key] for key in keys}
 
 

@@ -80,8 +80,8 @@ def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict
     from kbhub.index.signatures import quantise  # noqa: PLC0415
 
     with index.snapshot():
-        rows = index.chunks(list(batch.values()))
-        documents = index.documents([row.document_id for row in rows.values()])
+        rows = {row.id: row for row in index.chunks(list(batch.values()))}
+        documents = {row.id: row for row in index.documents([row.document_id for row in rows.values()])}
     found = {}
     for key, chunk in batch.items():
         if (row := rows.get(chunk)) and (document := documents.get(row.document_id)):

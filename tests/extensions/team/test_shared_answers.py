@@ -88,7 +88,7 @@ def reads(index) -> dict:
         ],
         "chunks": sorted(
             (by_id[row.document_id], row.headings, row.start_line, row.end_line, row.prose, row.text)
-            for row in rows.values()
+            for row in rows
         ),
         "problems": index.problems(),
         "keys": sorted(index.text_keys().values()),
@@ -122,7 +122,7 @@ def reads(index) -> dict:
             for found in [index.postings(term)]
         },
         "below": [index.has_below(folder) for folder in ("guides", "nope")],
-        "by id": sorted(document.path for document in index.documents(ids).values()),
+        "by id": sorted(document.path for document in index.documents(ids)),
     }  # fmt: skip
 
 

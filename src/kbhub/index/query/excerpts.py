@@ -147,7 +147,9 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
         matches += [match.span() for match in re.finditer(pattern, text)]
     apart = {term.apart.tokens for term in terms if term.apart}
     raw = text.encode("utf-8", "replace")
-    all_tokens = [(start, end, words_apart(token)) for start, end, token in tokens(raw)]
+    all_tokens = tokens(raw)
+    if not text.isascii():
+        all_tokens = [(start, end, words_apart(token)) for start, end, token in all_tokens]
     first, counted = 0, 0
     for at, (start, end, token) in enumerate(all_tokens):
         ends = [end] if token in stems_wanted else []

@@ -111,8 +111,8 @@ CREATE TABLE packed(name TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE posting(term TEXT PRIMARY KEY, places BLOB NOT NULL, counts BLOB NOT NULL);
 CREATE TABLE gone(chunk_id INTEGER PRIMARY KEY);
 """
-_STATEMENTS = frozenset(statement.strip() for statement in _TABLES.split(";") if statement.strip())
-"""The statements as SQLite stores them, word for word."""
+_STATEMENTS = frozenset((statement.strip(),) for statement in _TABLES.split(";") if statement.strip())
+"""The statements as SQLite stores them, word for word, a row each."""
 
 _STORED = """
 SELECT sql FROM sqlite_schema WHERE sql NOT GLOB 'CREATE TABLE ''fts_*' AND sql NOT GLOB 'CREATE TABLE sqlite_*'
@@ -218,7 +218,7 @@ def _check(connection: apsw.Connection, path: Path) -> None:
     if version != SCHEMA_VERSION:
         raise ValueError(f"it has format {version}, but this version of kbhub uses {SCHEMA_VERSION}")
     # A crafted file could have a trigger, or an endless view named like a table.
-    if {sql for (sql,) in connection.execute(_STORED)} != _STATEMENTS:
+    if set(connection.execute(_STORED)) != _STATEMENTS:
         raise ValueError("its tables are not those of an index of kbhub")
     if connection.execute("SELECT value FROM meta WHERE key = ?", (NAME,)).get != path.name:
         raise ValueError(ANOTHERS)
