@@ -193,20 +193,3 @@ def test_a_file_of_any_time_is_indexed_once_and_followed(environment, seconds):
     os.utime(file, ns=(stamp.st_mtime_ns, stamp.st_mtime_ns + HOUR_NS))
     hub.freshen()
     assert len(found(hub, "wombat")) == 1
-
-
-def test_a_clock_that_is_set_back_changes_no_answer(environment):
-    now = [2_000_000_000.0]
-    file = environment.write("knowledge/a.md", "platypus\n")
-    os.utime(file, (now[0], now[0]))
-    hub = synced(environment, clock=lambda: now[0])
-    before = found(hub, "platypus")
-    now[0] = 1_000_000_000.0
-    file.write_text("platypus\n\nwombat\n")
-    os.utime(file, (now[0], now[0]))
-    hub.freshen()
-
-    assert [hit.age_days for hit in before] == [0]
-    assert [(hit.ref, hit.age_days) for hit in found(hub, "wombat")] == [("a.md", 0)]
-    now[0] = 0.0
-    assert [hit.age_days for hit in found(hub, "wombat")] == [0]

@@ -66,17 +66,6 @@ def test_the_package_costs_nothing_until_a_name_is_used():
     assert (done.out.split(), done.err) == (["kbhub", "kbhub.errors"], "")
 
 
-def test_a_script_opens_a_hub_without_telling_it_anything(user):
-    hub = kbhub.Hub.open()
-    (report,) = hub.sync()
-
-    assert (report.base, report.added) == ("project", 2)
-    found = hub.search("how to roll back")
-    assert [hit.ref for hit in found.hits][:1] == ["rollback.md"]
-    assert hub.read(found.hits[0].ref).readings[0].text.startswith("# Rolling back")
-    assert hub.status().bases[0].documents == 2
-
-
 def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
     user.write(f"{user.home}/ops/a.md", "# Pager\n")
     user.write(f"{user.home}/notes/b.md", "# Idea\n")

@@ -153,16 +153,6 @@ def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation)
 
 
 @posix
-@settings(suppress_health_check=list(HealthCheck))
-@given(ref=refs | absolute())
-def test_no_ref_reads_outside_the_bases(guarded, ref):
-    result = guarded.hub().read([placed(ref, guarded.home.parent)])
-
-    assert SECRET not in result.model_dump_json()
-    assert {reading.ref for reading in result.readings} <= {"a.md", "sub/b.md", "notes@n.md"}
-
-
-@posix
 def test_own_files_are_private_whatever_the_umask(environment, kbhub):
     environment.write(environment.home / "wiki/a.md", "# A\n\nThe key.\n")
     environment.write(".kbhub.json", '{"knowledge": "~/wiki", "cacheDir": "~/own/cache"}')

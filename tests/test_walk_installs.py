@@ -306,22 +306,3 @@ def test_the_network_is_cut(installed):
 def test_the_tutorial_works(reader):
     for step, code, printed in followed(reader):
         assert code == 0, f"$ {step.text}\n{printed}"
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_agent_is_served(reader, mode, anyio_backend):
-    project = reader.home / "shop"
-    (project / "knowledge").mkdir(parents=True)
-    (project / ".git").mkdir()
-    (project / "knowledge" / "rollback.md").write_text("# Rollback\n\nRedeploy the tag before.\n", "utf-8")
-    server = StdioServerParameters(
-        command=str(reader.home.parent / "bin" / "kbhub"), args=["serve"], env=reader.env, cwd=project
-    )
-    async with Client(server, mode=mode) as client:
-        tools = [tool.name for tool in (await client.list_tools()).tools]
-        found = await client.call_tool("search", {"query": "roll back"})
-
-    assert "search" in tools
-    assert "rollback.md" in found.content[0].text

@@ -48,20 +48,6 @@ def anonymous(text: str, environment) -> str:
     return re.sub(r"\d+\.\d [KM]iB", "<size>", text)
 
 
-@pytest.mark.parametrize("query", ["revert the release", "bundle of onions"])
-def test_a_search_tells_its_verdict_in_every_format(kbhub, environment, query):
-    environment.write("knowledge/rollback.md", "# Revert the release\n\nHow to revert the release.\n")
-    environment.write("knowledge/crates.md", "# Crates\n\nA crate is a bundle of code.\n")
-    known = kbhub("search", query, "--json")
-    assert known.json["hits"]
-    assert known.err == ""
-    for form in ("--no-pager", "--files", "--csv", "--xml", "--md"):
-        (line,) = (line for line in kbhub("search", query, form).err.splitlines() if "Verdict" in line)
-        assert line.startswith(f"kbhub: Verdict: {known.json['verdict']}")
-    for form in ((), ("--md",), ("--budget", "500")):
-        assert kbhub("ask", "revert the release", *form).err.count("kbhub: Verdict: strong.\n") == 1
-
-
 def test_one_command_searches_the_example(kbhub, environment):
     """The README's first command, for a user whose home is empty."""
     team = shutil.copytree(TEAM, environment.project.parent / "team")
@@ -105,17 +91,6 @@ def test_words_are_joined_and_options_reach_the_query(shop, environment):
     assert shop("search", "crate", "--mode", "keyword", "--json").json["mode"] == "keyword"
     assert shop("search", "crate", "--explain", "--json").json["hits"][0]["trace"]["signals"]
     assert "keyword #1" in shop("search", "crate", "--explain").out
-
-
-def test_the_config_sets_limit_and_mode_and_json_is_one_document(shop, environment, monkeypatch):
-    for limit in ({"limit": 1}, {}):
-        environment.configure(search={**limit, "mode": "keyword"})
-        found = shop("search", "crate rollback", "--json").json
-        assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
-        monkeypatch.setenv("KBHUB_SEARCH__LIMIT", "1")
-
-    for command in (["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]):
-        assert isinstance(shop(*command, "--json", code=0).json, dict)
 
 
 def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
@@ -247,14 +222,6 @@ def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
         assert done.code == 1
         assert f"kbhub: gone: {environment.home / 'gone'} does not exist." in done.err
     assert shop("admin", "index", "--json").json["reports"][0]["base"] == "project"
-
-
-def test_status_shows_what_is_here(shop, environment, snapshot):
-    environment.configure(serch={}, bases={"gone": "~/gone"}, repos={"*": "gone"})
-    shop("admin", "index", "project")
-    status = shop("status")
-    assert (status.code, status.err) == (0, "")
-    assert anonymous(status.out, environment) == snapshot
 
 
 def test_init_says_what_to_do_next_with_new_knowledge_and_with_what_is_there(kbhub, environment, snapshot):

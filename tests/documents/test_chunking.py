@@ -59,10 +59,6 @@ class TestSections:
         text = f"One\n===\n{words(50)}\nTwo\n===\n{words(50)}"
         assert spans(text) == [(1, 7, ("One",)), (9, 15, ("Two",))]
 
-    def test_a_small_page_is_one_chunk(self):
-        text = "# tar\n\n> Archiving utility.\n\n- Create:\n\n`tar cf {{a}}`\n\n- Extract:\n\n`tar xf {{a}}`\n"
-        assert spans(text) == [(1, 11, ("tar",))]
-
     @pytest.mark.parametrize(
         ("sections", "paths"),
         [

@@ -57,13 +57,6 @@ def test_markdown_files_are_taken_in_order_of_path_with_size_and_time(folder):
     assert found.files["a/z.md"] == (5, (folder / "a/z.md").stat().st_mtime_ns)
 
 
-def test_other_files_and_hidden_folders_and_node_modules_are_left_out(folder):
-    assert taken(folder) == []
-    put(folder, "a.txt", "b.tex", "md", "a.md.bak", ".hidden.md", ".obsidian/a.md", "x/.git/a.md")
-    put(folder, "node_modules/p/readme.md")
-    assert taken(folder) == []
-
-
 @pytest.mark.parametrize("base", [".knowledge", "node_modules/base"])
 def test_a_base_whose_own_folder_is_hidden_is_not_hidden(tmp_path, base):
     put(tmp_path / base, "a.md", "node_modules/b.md")

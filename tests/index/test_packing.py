@@ -209,17 +209,6 @@ def index(tmp_path):
     return make_index(tmp_path / "a.db", sentences(40))
 
 
-def test_semantic_ranking_is_exact(index):
-    query = EMBEDDER.embed(["restore a database backup"])[0]
-    with index.snapshot():
-        found = nearest(index, query, 10)
-    exact = np.argsort(-(EMBEDDER.embed(list(sentences(40).values())) @ query), kind="stable")[:10] + 1
-
-    assert len(set(exact) & {chunk for chunk, _ in found}) >= 9
-    assert found[0][0] == exact[0]
-    assert all(-1.001 <= similarity <= 1.001 for _, similarity in found)
-
-
 def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch):
     """To the last bit; one of another size is damage."""
     query = EMBEDDER.embed(["restore a database backup"])[0]

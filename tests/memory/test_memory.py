@@ -45,19 +45,6 @@ def test_a_memory_is_a_readable_file_with_where_it_comes_from(environment, hub):
     assert remember(environment.hub(), "Tests need Docker").memory.commit == head
 
 
-def test_ordinary_search_and_read_find_a_memory_at_once(environment, hub):
-    environment.write("knowledge/a.md", "# Cats\n\nCats sleep.\n")
-    hub.sync()
-    ref = remember(hub, VPN).memory.ref
-
-    result = hub.search(Query(text="release vpn"))
-
-    assert result.hits[0].ref == ref
-    assert result.hits[0].kind == "memory"
-    assert set(result.searched) == {"project", "memory"}
-    assert VPN in hub.read(ref).readings[0].text
-
-
 def test_to_search_among_memories_renews_vectors_of_another_model(environment, hub):
     remember(hub, VPN)
     os.utime(environment.memories()[0], (NOON, NOON))

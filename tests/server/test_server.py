@@ -47,21 +47,6 @@ def text_of(result):
     return content.text
 
 
-async def test_search_quotes_the_best_hit_whose_ref_can_be_read_as_it_stands(notes, mode):
-    async with Client(KbhubServer(notes.hub()), mode=mode) as client:
-        result = await client.call_tool("search", {"query": "how do I roll back a canary deploy"})
-        text = text_of(result)
-        read = await client.call_tool(
-            "read", {"refs": re.search(r"^1\. (guides/deploy\.md:\S+)", text, re.MULTILINE)[1]}
-        )
-
-    assert result.is_error is False
-    assert result.structured_content is None
-    assert "Redeploy the tag before; a canary takes five minutes." in text
-    assert "Redeploy the tag before; a canary takes five minutes." in text_of(read)
-    assert len(text.encode()) < 3_000
-
-
 async def test_bases_are_a_name_a_list_or_left_out_and_a_near_miss_is_suggested_and_does_not_hide_the_rest(notes, mode):
     for bases in ("project", "project, ", ["project"], None, ""):
         result = await ask(

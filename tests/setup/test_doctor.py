@@ -145,17 +145,6 @@ def test_a_broken_index_is_found_and_made_anew(shop, damage):
     assert before == theirs(shop)
 
 
-def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
-    path = index_of(shop)
-    folder(path)
-    (path / "thesis.txt").write_text("ten years")
-    repaired(shop)
-    repaired(shop)
-
-    (kept,) = path.parent.glob("*.aside*/thesis.txt")
-    assert kept.read_text() == "ten years"
-
-
 def missing_index(shop):
     path = index_of(shop)
     for suffix in ("", "-wal", "-shm"):

@@ -181,18 +181,6 @@ def test_one_file_of_a_base_is_looked_at_alone(twice):
     assert ["1.md"] == [one.path for one in compare(twice.base, twice.told, LIMITS).suspects if one.size == 11]
 
 
-def test_problems_of_other_files_stay(twice):
-    for name in ("0.md", "1.md"):
-        (twice.base.path / name).write_text("long " * 200)
-    twice.follow(set())
-    (twice.base.path / "0.md").write_text("short")
-    twice.follow({twice.base.path / "0.md"})
-
-    assert twice.partial == 1
-    assert ["1.md"] == [path for path, _ in problems(twice.told)]
-    twice.same()
-
-
 def problems(index: Index) -> list[tuple[str, str]]:
     with index.snapshot():
         return index.problems()

@@ -264,12 +264,6 @@ def test_pointer_and_sibling_count_without_a_git_root_and_above_one(place):
     assert [place.project(folder).origin for folder in folders] == ["sibling", "sibling"]
 
 
-def test_a_git_file_makes_a_git_root_as_a_folder_does(place):
-    (place.folder("work/app") / ".git").write_text("gitdir: /somewhere\n")
-    place.knowledge("work/app/knowledge")
-    assert place.project(place.folder("work/app/sub")).origin == "knowledge"
-
-
 def test_the_home_directory_is_never_a_git_root(place):
     """A repository of dotfiles does not make the user's notes part of every project."""
     place.repository("home", "knowledge", "src/.knowledge", "docs")
