@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
-from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Term, fold
+from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
 from kbhub.search.evidence import asking, cohesion, gap, is_identifier, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
@@ -113,18 +113,11 @@ def confidence(
 
 
 def judge(
-    hits: Sequence[Candidate],
-    plan: Plan,
-    bases: OpenBases,
-    sought: Sequence[Term],
-    unmatched: Sequence[str],
-    *,
-    embedded: bool,
+    hits: Sequence[Candidate], plan: Plan, bases: OpenBases, unmatched: Sequence[str], *, embedded: bool
 ) -> tuple[float, bool]:
     """Return the probability that the bases answer a query: that of the best of the examined hits.
 
-    And whether it has only names and numbers, and a hit has all of them. `sought` are the query's own terms, and
-    `unmatched` its words that occur nowhere.
+    And whether it has only names and numbers, and a hit has all of them. `unmatched` are its words that occur nowhere.
     """
     texts = dict.fromkeys([term.text for term in plan.weighted])
     # Other wordings are there to say with other words what the question's own do not find.
@@ -145,7 +138,7 @@ def judge(
             best = max(best, confidence(*values, gap(values[0].missing, values[0].text)))
     # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
-    certain = bool(literal and texts) and texts.keys() <= {term.text for term in sought}
+    certain = bool(literal and texts) and texts.keys() <= {term.text for term in plan.sought}
     content = texts.keys() - asking(texts)
     named = certain and all(is_name(word) or (word.isdecimal() and len(word) >= LEAST_DIGITS) for word in content)
     if certain:

@@ -119,8 +119,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
             if "keyword" in query.without:
                 rankings.pop("keyword", None)
 
-    sought = retrieval.distinct((*plan.terms, *[term for other in plan.others for term in other.terms]))
-    plan.weighted = words.terms or retrieval.unweighted(sought)
+    plan.weighted = words.terms or retrieval.unweighted(plan.sought)
     plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
     places = partial(retrieval.places_of, bases.indexes)
     hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
@@ -130,8 +129,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
 
     complete, known = bases.complete, [*[fix.typed.casefold() for fix in fixes], *" ".join(plan.named).split()]
     unmatched = [word for word in words.unmatched if word.casefold() not in known] if complete else []
-    asking = evidence.asking([term.text for term in sought])
-    trust, named = judge.judge(hits, plan, bases, sought, unmatched, embedded=vector is not None)
+    asking = evidence.asking([term.text for term in plan.sought])
+    trust, named = judge.judge(hits, plan, bases, unmatched, embedded=vector is not None)
 
     if named and plan.both:  # by its meaning, a name is near everything
         meant = {"keyword", evidence.NAME, conversations.NEWER}
@@ -155,13 +154,13 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"),
         mode=mode,
-        hits=described(page, plan, bases, (*sought, *[fix.term for fix in fixes]), scale),
+        hits=described(page, plan, bases, (*plan.sought, *[fix.term for fix in fixes]), scale),
         total=total,
         total_exact=not ends,
         unmatched=tuple(dict.fromkeys([word for word in unmatched if word not in asking])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         filters=plan.filters,
-        terms=(*[term.text for term in sought], *[fix.used for fix in fixes]),
+        terms=(*[term.text for term in plan.sought], *[fix.used for fix in fixes]),
     )
     left = [selection is None or selection.documents for selection in plan.selections]
     nothing = complete and not any(left)
@@ -194,12 +193,14 @@ def plan_of(query: Query, bases: OpenBases) -> Plan:
         ids = {base.id, *base.names}
         selections[number] = select(index, ids, understood.filters, understood.excluded, bases.now, elsewhere)
     others, passage = [parse_query(wording) for wording in query.queries], parse_query(query.passage)
+    sought = dict[tuple[str, ...], Term]()
+    for term in (*terms, *[term for other in others for term in other.terms]):
+        sought.setdefault(term.tokens, term)
     filters = (*[f'-"{term.text}"' for term in understood.excluded], *map(str, understood.filters))
     weights, kinds = [base.base.weight for base in bases.open], [base.base.kind for base in bases.open]
     uneven = query.recency > 0 or len(set(weights)) > 1 or "memory" in kinds
-    return Plan(
-        query, understood, others, passage, asked, terms, filters, selections, query.granularity == "document", uneven
-    )
+    by_document, every = query.granularity == "document", tuple(sought.values())
+    return Plan(query, understood, others, passage, asked, terms, every, filters, selections, by_document, uneven)
 
 
 def _by_words(plan: Plan, bases: OpenBases) -> tuple[retrieval.KeywordRanking, tuple[Respelling, ...]]:

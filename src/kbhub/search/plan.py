@@ -75,6 +75,8 @@ class Plan:
     passage: ParsedQuery
     asked: AskedTime | None
     terms: tuple[Term, ...]
+    sought: tuple[Term, ...]
+    """These, and those of the other wordings with other stems."""
     filters: tuple[str, ...]
     selections: Sequence[Selection | None]
     """What may be found in each base; None for everything."""

@@ -191,7 +191,7 @@ def looked_up(
             counted[term.match] = postings
         return True
 
-    order, missing, absent = list[Term](), list[Term](), list[str]()
+    order, missing, absent = dict[tuple[str, ...], Term](), list[Term](), list[str]()
     texts: dict[str, str] = {}
     times: Counter[str] = Counter()
     for number, wording in enumerate((terms, *others, passage)):
@@ -208,10 +208,11 @@ def looked_up(
             if not (forms or full or number):
                 found.append(term)
                 missing.append(term)
-        order += found if number <= len(others) else []
         for term in dict.fromkeys(found):
             times[term.match] += 1
             texts[term.match] = term.text
+            if number <= len(others):  # terms with the same stems are one
+                order.setdefault(term.tokens, term)
     rows = sum([index.columns().chunks for index in indexes])
     here, weights = rows / (FEW_CHUNKS + rows), dict[str, float]()
     for match, postings in counted.items():
@@ -220,20 +221,12 @@ def looked_up(
     most = max(weights.values(), default=1.0)
     weighted = [
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
-        for term in distinct(order)
+        for term in order.values()
     ]
     nowhere = (*[term.text for term in weighted if not term.found], *absent)
     unmatched = tuple([text.strip(MARKS) or text for text in nowhere])
     occurring = [(postings, times[match] * weights[match]) for match, postings in counted.items()]
     return occurring, tuple(weighted), tuple(missing), unmatched
-
-
-def distinct(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Return terms without those whose stems an earlier one has."""
-    first: dict[tuple[str, ...], Term] = {}
-    for term in terms:
-        first.setdefault(term.tokens, term)
-    return tuple(first.values())
 
 
 def unweighted(terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
