@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -67,20 +68,21 @@ class SharedEngine(Protocol):
         ...
 
 
+@struct(frozen=False)
 class SharedState:
     """Models, open indexes, and how many may use them at a time. Thread-safe.
 
     Access control is up to each hub's discovery; this only decides how an index is held in memory.
     """
 
-    def __init__(self) -> None:
-        self.readers, self.waiting = threading.BoundedSemaphore(READERS), threading.BoundedSemaphore(WAITING_READERS)
-        """The limits on concurrent searches and reads: in general, and where a base is on a database server."""
-        self._lock = threading.Lock()
-        self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
-        """Dropped when no hub uses them."""
-        self._embedders: dict[str, Embedder] = {}
-        self._engines: dict[str, SharedEngine] = {}
+    readers: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, READERS))
+    waiting: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, WAITING_READERS))
+    """The limits on concurrent searches and reads: in general, and where a base is on a database server."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _indexes: WeakValueDictionary[tuple[str, Path], Index] = field(default_factory=WeakValueDictionary)
+    """Dropped when no hub uses them."""
+    _embedders: dict[str, Embedder] = field(default_factory=dict)
+    _engines: dict[str, SharedEngine] = field(default_factory=dict)
 
     def index(self, base: str, path: Path) -> Index:
         """Return the index of a base, for reading."""
@@ -240,8 +242,9 @@ class Hub:
     def missing(self) -> list[Problem]:
         """Return why bases that should be active are not."""
         config, discovery = self.current()
-        active = {name for base in discovery.bases for name in (base.id, *base.names)}
-        wanted = {PROJECT_ID, *config.settings.bases, *self.options.bases} - active
+        wanted = {PROJECT_ID, *config.settings.bases, *self.options.bases}
+        for base in discovery.bases:
+            wanted.difference_update((base.id, *base.names))
         return [problem for problem in discovery.problems if problem.subject in wanted]
 
     def limits(self) -> Limits:

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 
 from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, leading
 from kbhub.errors import KbhubError
-from kbhub.workspace.child_processes import be_frugal, collect_rarely
+from kbhub.workspace.child_processes import OBJECTS_OF_A_SEARCH, be_frugal
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 plus the number of SIGPIPE."""
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             serve_plainly()
         if given[:1] == ["search"]:
-            collect_rarely()
+            be_frugal(os.environ, OBJECTS_OF_A_SEARCH)
         # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
         from kbhub.cli.app import run  # noqa: PLC0415
 

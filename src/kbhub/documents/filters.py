@@ -92,7 +92,7 @@ class Layer:
             (common if alike else others).append(tail if alike else pattern)
         # Most rules begin alike. For all of them at once, the folders of a path are tried only once.
         first = [f"{_ANYWHERE}(?:{'|'.join(common)})"] if common else []
-        object.__setattr__(self, "_any", re.compile("|".join([*first, *others]) or "(?!)"))
+        object.__setattr__(self, "_any", re.compile("|".join([*first, *others])))
 
     def among(self, prefix: str, names: Iterable[str]) -> list[str]:
         """Return the files of a folder that some rule matches; `prefix` is its path with a slash, or empty."""
@@ -101,8 +101,6 @@ class Layer:
 
     def rule_for(self, path: str, *, directory: bool) -> Rule | None:
         """Return the rule of this layer that decides about a path of the base, or None."""
-        if not self.rules:
-            return None
         relative = self.prefix + path[self.skip :]
         if self._any.search(relative) is None:
             return None
@@ -178,9 +176,11 @@ def _without_backtracking(regex: str) -> str:
     return head
 
 
-def belongs(path: str, only: Sequence[str]) -> bool:
-    """Return whether a path is one of the parts of a base or below one; without parts, every path is."""
-    return not only or any(path == part or path.startswith(f"{part}/") for part in only)
+def belongs(path: str, only: Sequence[str], *, above: bool = False) -> bool:
+    """Return whether a path is a part of a base, below one or, if asked, `above` one; without parts, every path is."""
+    return not only or any(
+        path == part or path.startswith(f"{part}/") or (above and part.startswith(f"{path}/")) for part in only
+    )
 
 
 def too_large(size: int, limit: int, kind: Kind = "document") -> str:
@@ -196,7 +196,8 @@ class Filters:
         self.root = Path(os.path.realpath(base.path))
         self.base, self.only = base, base.only
         self.include = parse_rules(base.include, "include")
-        self.exclude = Layer(parse_rules(base.exclude, "exclude"))
+        excluded = parse_rules(base.exclude, "exclude")
+        self.exclude = Layer(excluded) if excluded else None
         # `*` is not meant to include `.env`: only patterns that spell out the dot match hidden files.
         hidden = [text for text in base.include if text.rstrip("/").rsplit("/", 1)[-1].startswith(".")]
         self.include_hidden = parse_rules(hidden, "include")
@@ -296,7 +297,7 @@ class Filters:
 
     def rule_reason(self, path: str, layers: Sequence[Layer], *, directory: bool) -> str | None:
         """Return a message with the rule that leaves a file or folder out, or None if there is none."""
-        rule = self.exclude.rule_for(path, directory=directory)
+        rule = self.exclude.rule_for(path, directory=directory) if self.exclude else None
         if rule is None or rule.negated:  # else the innermost rule that matches decides
             for layer in reversed(layers):
                 if rule := layer.rule_for(path, directory=directory):

@@ -301,12 +301,31 @@ class Traversal:
             self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
             self.unlisted.append(folder.path)
             return []
-        folders: list[PendingFolder] = []
+        folders, only = list[PendingFolder](), self.base.only
         for entry in entries:
-            path = folder.prefix + entry.name
+            name = entry.name
+            path = folder.prefix + name
             try:
-                if (inner := self._entry(entry, path, folder)) is not None:
-                    folders.append(inner)
+                if not name.isascii() and not is_text(name):
+                    self._skip(path, "its name is not valid UTF-8; rename it")
+                elif entry.is_symlink() or getattr(entry, "is_junction", bool)():  # a Windows junction, from 3.12 on
+                    self._link(entry, path, folder)
+                elif entry.is_dir(follow_symlinks=False):
+                    if not belongs(path, only, above=True) or self.filters.folder_reason(path, name, folder.layers):
+                        continue
+                    self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
+                    if path.count("/") < MAX_DEPTH:
+                        real = f"{folder.real}/{name}" if folder.real else name
+                        folders.append(PendingFolder(path, real, folder.layers, f"{path}/"))
+                    else:
+                        self._skip(path, f"folders are only read {MAX_DEPTH} levels deep; move it up")
+                elif self.wanted is not None and path not in self.wanted:
+                    pass  # a file where a folder was expected
+                elif belongs(path, only):
+                    if self.filters.file_reason(path, name, folder.layers) is None:
+                        self._file(entry, path)
+                    elif not name.startswith("."):
+                        self._pass_over((name,), folder)
             except OSError as error:  # it was deleted or replaced in the meantime
                 self._skip(path, f"it cannot be read: {error.strerror}")
             if self.full:
@@ -336,7 +355,7 @@ class Traversal:
         out = {
             name
             for layer in (self.filters.exclude, *folder.layers)
-            if layer.rules
+            if layer
             for name in layer.among(plain.prefix, plain.names)
             if self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False)
         }
@@ -395,32 +414,6 @@ class Traversal:
             if kind and self.filters.rule_reason(folder.prefix + name, folder.layers, directory=False) is None:
                 self.passed_over[kind] += 1
 
-    def _entry(self, entry: os.DirEntry[str], path: str, folder: PendingFolder) -> PendingFolder | None:
-        name, layers = entry.name, folder.layers
-        if not name.isascii() and not is_text(name):
-            self._skip(path, "its name is not valid UTF-8; rename it")
-        elif entry.is_symlink() or getattr(entry, "is_junction", bool)():  # a Windows junction, from Python 3.12 on
-            self._link(entry, path, folder)
-        elif entry.is_dir(follow_symlinks=False):
-            if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
-                self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
-                if path.count("/") < MAX_DEPTH:
-                    return PendingFolder(path, f"{folder.real}/{name}" if folder.real else name, layers, f"{path}/")
-                self._skip(path, f"folders are only read {MAX_DEPTH} levels deep; move it up")
-        elif self.wanted is not None and path not in self.wanted:
-            pass  # a file where a folder was expected
-        elif belongs(path, self.base.only):
-            if self.filters.file_reason(path, name, layers) is None:
-                self._file(entry, path)
-            elif not name.startswith("."):
-                self._pass_over((name,), folder)
-        return None
-
-    def _leads_on(self, path: str) -> bool:
-        """Whether a folder belongs to the base or contains a part of it."""
-        only = self.base.only
-        return belongs(path, only) or any(part.startswith(f"{path}/") for part in only)
-
     def _file(self, entry: os.DirEntry[str], path: str) -> None:
         status = entry.stat()
         kind = kind_of(self.base, path)
@@ -440,7 +433,7 @@ class Traversal:
         """Collect a link to a file, or queue one to a folder, if its target is in the base."""
         place = os.path.join(self.root, folder.real, entry.name)  # noqa: PTH118
         directory = os.path.isdir(place)  # noqa: PTH112 - unlike entry.is_dir(), it is False for a loop
-        if not (self._leads_on(path) if directory else belongs(path, self.base.only)):
+        if not belongs(path, self.base.only, above=directory):
             return
         filters, layers = self.filters, folder.layers
         reason_for = filters.folder_reason if directory else filters.file_reason

@@ -16,7 +16,7 @@ from kbhub.search.document_signals import timestamp, uses_of
 from kbhub.search.search import every_hit
 from kbhub.sync.freshness import freshen, sync_written
 from kbhub.types import Base, Hit, Query
-from kbhub.workspace.discovery import USER_ID, MemoryFolder, Scope, project_folder, project_folders
+from kbhub.workspace.discovery import USER_ID, MemoryFolder, Scope, project_folders
 from kbhub.workspace.discovery import described as described_folder
 from kbhub.workspace.files import numbered
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
@@ -153,7 +153,7 @@ def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     """Return the files of the trash that belong to this project or its user, by their path there."""
     trash, labels = Trash(hub.data), dict[str, Scope]({USER_ID: "user"})
     identity = identify(hub.discovery().workspace)
-    if identity and (folder := project_folder(hub.data, identity)):
+    for folder in project_folders(hub.data, identity) if identity else ():
         labels[folder.name] = "project"
     labels |= {label_of(shelf): shelf.scope for shelf in catalog.active_shelves(hub)}
     return {f"{label}/{file.name}": (scope, file) for label, scope in labels.items() for file in trash.memories(label)}

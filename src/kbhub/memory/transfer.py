@@ -49,7 +49,6 @@ from kbhub.workspace.discovery import (
     MemoryFolder,
     Scope,
     described,
-    project_folder,
     project_folders,
 )
 from kbhub.workspace.files import expand
@@ -396,7 +395,7 @@ def _folder_of(hub: Hub, old: str) -> Path:
         if os.path.isdir(directory) and (identity := identify(workspace)):  # noqa: PTH112 - Path.is_dir raises for a long name
             identities.append(identity)
         for identity in identities:
-            if current := project_folder(data, identity):
-                return current
+            if folders := project_folders(data, identity):
+                return folders[0]
     known = ", ".join(identity.text for folder in project_folders(data) if (identity := described(folder)))
     raise UsageError(f"No memories found for {old!r}. Memories exist for: {known or 'no project yet'}.")

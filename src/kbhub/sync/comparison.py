@@ -167,7 +167,8 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
             differ, young, absent = set(files), set[str](), list[str]()
             for path, size, mtime in index.file_states():
                 if (file := files.get(path)) is None:
-                    absent.append(path)
+                    if not scan.hides(path):
+                        absent.append(path)
                 elif file == (size, mtime):
                     if not (keeping.rules and keeping.lacks(path)):
                         differ.discard(path)
@@ -187,7 +188,7 @@ def compare(base: Base, index: Index, limits: Limits, in_step: str | None = None
     return Difference(
         scan,
         tuple(suspects),
-        tuple(gone(absent, scan)),
+        tuple(absent),
         new_index=False,
         generation=generation,
         digest=digest,
@@ -213,15 +214,15 @@ def trusted_time(entry: FileEntry) -> int:
 
 def are_as_indexed(base: Base, index: Index, young: Sequence[FileEntry]) -> bool:
     """Return whether no file indexed a moment ago has other content, and all may still change: a sync has no work."""
-    if all(trusted_time(entry) < 0 for entry in young):
+    if max(map(trusted_time, young)) < 0:
         with suppress(OSError, PathNotContained, IndexUnavailable), index.snapshot():
-            hashes = {row.path: row.hash for row in index.documents_at([entry.path for entry in young])}
-            for entry in young:
-                with open_contained(base, entry.path) as file:
+            rows = index.documents_at([entry.path for entry in young])
+            for row in rows:
+                with open_contained(base, row.path) as file:
                     digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type] # a raw file will do
-                if digest != hashes.get(entry.path):
+                if digest != row.hash:
                     return False
-            return True
+            return len(rows) == len(young)
     return False
 
 

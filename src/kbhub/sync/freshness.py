@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -73,26 +74,26 @@ class FileComparison:
     passed_over: Mapping[str, int]
 
 
+@struct(frozen=False)
 class Freshness:
     """How far a hub's bases are behind their files, and when to compare them again: `hub.state(Freshness)`.
 
     Thread-safe. A base is known here by its index file.
     """
 
-    def __init__(self) -> None:
-        self.progress: dict[str, tuple[int, int]] = {}
-        """Base that is being indexed → (files done, files to do)."""
-        self.failed: dict[str, str] = {}
-        """Base → why its last sync failed."""
-        self.behind: dict[str, int] = {}
-        """Base → files that differ, or may differ, from the index and were left for later."""
-        self.is_pending: Callable[[str], bool] = lambda _: False
-        """Whether something indexes a base, or soon will; set by the background."""
-        self.last: dict[Path, FileComparison] = {}
-        """Index file → the last full comparison of its base."""
-        self._turns: dict[Path, threading.Lock] = {}
-        self.comparing: dict[Path, float] = {}
-        self.elsewhere: set[Path] = set()
+    progress: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Base that is being indexed → (files done, files to do)."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Base → why its last sync failed."""
+    behind: dict[str, int] = field(default_factory=dict)
+    """Base → files that differ, or may differ, from the index and were left for later."""
+    is_pending: Callable[[str], bool] = field(default=lambda _: False)
+    """Whether something indexes a base, or soon will; set by the background."""
+    last: dict[Path, FileComparison] = field(default_factory=dict)
+    """Index file → the last full comparison of its base."""
+    _turns: dict[Path, threading.Lock] = field(default_factory=dict)
+    comparing: dict[Path, float] = field(default_factory=dict)
+    elsewhere: set[Path] = field(default_factory=set)
 
     def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
         """Return whether a full comparison of a base is due; one that began after the caller `asked` is good enough.

@@ -43,8 +43,8 @@ NO_PLUGINS, EVERY = "PYDANTIC_DISABLE_PLUGINS", "__all__"
 not affect kbhub's models."""
 
 
-def be_frugal(environ: MutableMapping[str, str]) -> None:
-    """Collect garbage less often and limit numpy to one thread, unless the environment says otherwise.
+def be_frugal(environ: MutableMapping[str, str], young: int = YOUNG_OBJECTS) -> None:
+    """Collect garbage only after `young` objects, and limit numpy to one thread unless the environment says otherwise.
 
     Must run before numpy and pydantic are imported; child processes inherit the environment.
     """
@@ -52,7 +52,7 @@ def be_frugal(environ: MutableMapping[str, str]) -> None:
     environ.setdefault(NO_POOL, "false")
     environ.setdefault(NO_PLUGINS, EVERY)
     if gc.isenabled():
-        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+        gc.set_threshold(young, *gc.get_threshold()[1:])
 
 
 def serve_frugally() -> None:
@@ -64,12 +64,6 @@ def serve_frugally() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # other C libraries have a single heap
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-
-
-def collect_rarely() -> None:
-    """Tune a process that exits after answering one query."""
-    if gc.isenabled():
-        gc.set_threshold(OBJECTS_OF_A_SEARCH, *gc.get_threshold()[1:])
 
 
 NICENESS = 10

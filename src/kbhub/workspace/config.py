@@ -270,7 +270,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     probe(chosen)
     read = chosen if named or os.path.lexists(chosen) else None
     data = read_jsonc(read) if read else {}
-    settings = checked_config(data, chosen, home)
+    settings = checked_config(data, chosen, home) if read else GlobalConfig()
     ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES}
     variables, unknown = _variables(ours) if ours else ({}, [])
     said = dict(data)

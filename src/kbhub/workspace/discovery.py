@@ -204,7 +204,9 @@ def discover(
     if project.docs and (project.base or not project.problems):
         docs = _fallback(workspace, config, bases, project, {*entries, *named})
         bases = [docs, *bases] if docs else bases
-    united = _united(project.base, bases, config)
+    united = (project.base,) if project.base else tuple(bases)
+    if project.base and bases:
+        united = _united(project.base, bases, config)
     log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
     for base in united:
         log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
@@ -294,10 +296,8 @@ def _fallback(
     return docs_base(git, name)
 
 
-def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:
+def _united(project: Base, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:
     """All bases, the project's first; a base of the user's with its directory is merged in, and overrides a pointer."""
-    if not (project and own):
-        return (project,) if project else tuple(own)
     where = directory_identity(project.path)
     same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
     if same is None:
@@ -390,12 +390,6 @@ def memories_folder(data: Path) -> Path:
     return real_path(data) / "memories"
 
 
-def project_folder(data: Path, identity: Identity) -> Path | None:
-    """Return the folder of a project's memories, or None if it has none yet."""
-    ending = f"-{identity.digest}"
-    return next((folder for folder in project_folders(data) if folder.name.endswith(ending)), None)
-
-
 def described(folder: Path) -> Identity | None:
     """Return the identity recorded in a project's folder, or None if there is no valid one."""
     try:
@@ -406,10 +400,11 @@ def described(folder: Path) -> Identity | None:
     return identity if isinstance(identity.text, str) and folder.name.endswith(identity.digest) else None
 
 
-def project_folders(data: Path) -> list[Path]:
-    """Return the folders of all projects, sorted by name."""
-    entries = _visible(memories_folder(data))
-    return sorted([Path(one.path) for one in entries if one.name != USER_ID and one.is_dir(follow_symlinks=False)])
+def project_folders(data: Path, identity: Identity | None = None) -> list[Path]:
+    """Return the folders with memories of all projects, sorted by name, or that of one, if it has any yet."""
+    ending = f"-{identity.digest}" if identity else ""
+    entries = [one for one in _visible(memories_folder(data)) if one.name != USER_ID and one.name.endswith(ending)]
+    return sorted([Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)])
 
 
 def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
@@ -421,7 +416,7 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
     identity = identify(discovery.workspace)
     if identity is None:
         raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
-    folder = project_folder(data, identity)
+    folder = next(iter(project_folders(data, identity)), None)
     if folder is None:
         place = "repository" if identity.kind == "root" else identity.text.replace(os.sep, "/").rstrip("/")
         name = unicodedata.normalize("NFKC", place.rpartition("/")[2])
@@ -482,7 +477,8 @@ def with_own(discovery: Discovery, data: Path, settings: GlobalConfig) -> Discov
     if settings.memory.enabled:
         # Which project this is, git may have to say: not asked if no project has memories.
         identity = identify(discovery.workspace) if project_folders(data) else None
-        folders = {MEMORY_ID: project_folder(data, identity) if identity else None, USER_ID: top / USER_ID}
+        own = project_folders(data, identity) if identity else []
+        folders = {MEMORY_ID: own[0] if own else None, USER_ID: top / USER_ID}
         bases += [_memory_base(id_, folder) for id_, folder in folders.items() if folder and _visible(folder)]
     folder = top.with_name(COMPLETIONS_ID)
     if is_directory(folder) and folder not in [base.path for base in bases]:

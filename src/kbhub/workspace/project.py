@@ -334,9 +334,13 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     """Set the project's base from a match, or add the problem with it."""
     pointer = Pointer()
     target = Path(os.path.realpath(match.pointer))
+    # A pointer above the workspace's git root may be in a repository of its own.
+    root = match.root or git_root(match.folder, home)
+    inside = [root] if root else []
     if match.origin == "pointer":
+        inside.append(match.folder)
         # A link could lead to any of the user's files, and error messages quote their content.
-        if not _within_project(match, target, home):
+        if not any(map(target.is_relative_to, inside)):
             link = f"{match.pointer} is a link to {cut(str(target), MAX_SHOWN_PATH)}"
             message = f"{link}, outside the project, so it is not read. Replace it with a file."
             project.problems.append(Problem(subject=PROJECT_ID, message=message))
@@ -349,7 +353,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
             return
         target = real_path(expand(pointer.knowledge, home, match.folder))
     # Never one in a .git folder, whoever allows it.
-    within = _within_project(match, target, home) or str(target) == _sibling(str(match.folder))
+    within = any(map(target.is_relative_to, inside)) or str(target) == _sibling(str(match.folder))
     # Edits outside git cannot be reverted, so there the user decides, not the project.
     writable = not pointer.read_only and workspace.git_root is not None and target.is_relative_to(workspace.git_root)
     granted = None if within and writable else trust.grant(match.pointer, target)
@@ -381,14 +385,6 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         cache_dir=_cache_dir(match, pointer.cache_dir, trust, home, project) if pointer.cache_dir else None,
         writable=writable or bool(granted and granted.writable),
     )
-
-
-def _within_project(match: Match, target: Path, home: Path) -> bool:
-    """Whether a real path is in the git root of a match or, for a pointer, below the pointer's folder."""
-    # A pointer above the workspace's git root may be in a repository of its own.
-    root = match.root or git_root(match.folder, home)
-    below = match.origin == "pointer" and target.is_relative_to(match.folder)
-    return below or (root is not None and target.is_relative_to(root))
 
 
 def _cache_dir(match: Match, said: str, trust: TrustStore, home: Path, project: Project) -> Path | None:

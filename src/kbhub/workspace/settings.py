@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Iterable
 from dataclasses import field
+from functools import partial
 from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
@@ -390,7 +391,7 @@ class DistilSettings(Declared):
     """Model names for `kbhub doc distil`."""
 
     # Which version answered, only its owner knows.
-    models: dict[str, str] = field(default_factory=lambda: {"claude": "claude", "codex": "codex", "gemini": "gemini"})
+    models: dict[str, str] = field(default_factory=partial(dict, claude="claude", codex="codex", gemini="gemini"))
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
     `gemini`."""
 

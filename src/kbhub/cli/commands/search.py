@@ -114,19 +114,18 @@ def search(
             shown = [_shown(hub, hit, terms, hits, asked, first=hit is result.hits[0]) for hit in result.hits]
             result = result.model_copy(update={"hits": tuple(shown)})
         took = time.perf_counter() - began
-        if not any(noted_damage(hub.index(base).path) for base in hub.select(bases)):
+        if not [base for base in hub.select(bases) if noted_damage(hub.index(base).path)]:
             break
     # The verdict, and what the format has no place for.
     verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
-    above = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
+    above = " ".join(verdict + [note for note in result.notes if note in LEADING_NOTES])
     if above and form != "json":
         complain(above)
     if form == "files":
         complain(*(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept))
     record(hub, result, asked, took=took)
     broken = [] if bases else [one.text for one in hub.missing()]
-    notes = search_notes(result, asked)
-    notes = [*(note for note in notes if note not in broken), *broken]
+    notes = [note for note in search_notes(result, asked) if note not in broken] + broken
     if not result.searched and not result.skipped:
         notes += nothing_active(hub)
     if query and result.verdict != "strong" and leading(sys.argv[1:])[1][:1] == [query[0]]:  # no command was named
@@ -134,12 +133,11 @@ def search(
         close = get_close_matches(query[0], commands, 1, CLOSE)
         notes += [f"Searched for {text!r}. Did you mean the command `kbhub {name}`?" for name in close]
     whole = hits.full or hits.around is not None
-    draw = None if hits.line_numbers or hits.around is not None else drawn
-
-    def said() -> str:
-        shown = search_report(result, asked, full=whole)
-        return text_of(shown, Painter(wants_colour(sys.stdout)), whole=whole, width=terminal_width(), draw=draw)
-
+    said = ""
+    if form == "text":
+        draw = None if hits.line_numbers or hits.around is not None else drawn
+        report = search_report(result, asked, full=whole)
+        said = text_of(report, Painter(wants_colour(sys.stdout)), whole=whole, width=terminal_width(), draw=draw)
     return Reply(result, said, partial(hits_listing, result), notes, code=0 if result.searched else 1)
 
 
