@@ -57,6 +57,18 @@ def test_an_excerpt_is_markdown_without_what_a_site_hides_whatever_the_format(en
     assert search(environment, "kumquat").hits[0].also == ()  # of which readers see nothing
 
 
+def test_what_a_document_states_is_shown_rather_than_its_links_questions_and_pictures(environment):
+    links = "".join(f"- [Pump pressure of the cellar pump, {name}](https://a.example) - {name}\n" for name in "ab")
+    outline = "In this lesson about the cellar pump:\n\n - What is the pressure of the\n   cellar pump?\n"
+    said = f"[![Watch](a.png)](https://a.example)\nThe pressure of the cellar pump is six bar.\n\n{'word ' * 200}\n\n"
+    environment.write("knowledge/links.md", f"# Links\n\n## Facts\n{said}## See also\n{links}")
+    environment.write("knowledge/outline.md", f"# Outline\n\n{outline}\n## Facts\n{said}")
+    for granularity in ("document", "chunk"):
+        found = search(environment, "cellar pump pressure", granularity=granularity)
+        first = {hit.path: hit.excerpt for hit in reversed(found.hits)}
+        assert all("six bar" in excerpt and "![" not in excerpt for excerpt in first.values()), first
+
+
 def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_well(environment):
     """Two sections are nearly as good, and the model that reads one does not know the other."""
     filler = " ".join(f"Word{number}" for number in range(60))

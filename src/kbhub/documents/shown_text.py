@@ -175,7 +175,6 @@ _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+(?:\[![\w-]+\][+-]?[ \t]*)?")
 """The marks of a quote, and the type of a callout (GitHub, Obsidian)."""
 
 _CALLOUT = re.compile(r"((?:[ \t]*>)+[ \t]*)\[!([\w-]+)(?:\|[^\[\]]*)?\][+-]?[ \t]*(.*)")
-
 _OPENING = re.compile(
     r"(?P<indent> *)(?:(?P<colons>:{3,}) *(?P<kind>[\w-]*) *(?:\[(?P<label>[^\]]*)\]|(?P<rest>[^{\[]*))(?:\{.*\})?"
     r"|(?:!!!|\?\?\?\+?) +(?P<type>[\w-]+)[\w -]*(?:\"(?P<title>[^\"]*)\")?|===[!+]? +\"(?P<tab>[^\"]+)\") *$"
@@ -242,7 +241,6 @@ _NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|not
 
 _TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
 _TAB_LABEL = re.compile(r"\s(label|value)=\{?(?:\"([^\"]*)\"|'([^']*)')")
-
 MOST_OPEN = 8
 """Admonitions and tabs within each other that are laid out."""
 
@@ -253,8 +251,9 @@ _DEFINITION = (
 _EMPTY_OR_LISTED = re.compile(
     r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}|</?summary(?:[ \t][^<>]*)?>"
     r"|^[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
+    r"|^[ \t>]*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?[ \t]*)+$"
 )
-"""A heading of which only markup was there, what begins the text of a definition list, and lines of only a tag."""
+"""An empty heading, what begins the text of a definition list, and lines of only a tag or pictures."""
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
@@ -385,6 +384,23 @@ def _code(text: str) -> dict[int, str]:
     return code
 
 
+_BLOCK_STARTS = re.compile(r"^[ \t>]*(?:#{1,6}[ \t].*$|(?:[-*+]|\d+[.)])[ \t]|$)", re.MULTILINE)
+_LINKS = re.compile(r"\[[^\[\]\n]*\](?:\([^()\n]*\)|\[[^\[\]\n]*\])|<?https?://\S+")
+_ENDED = re.compile(r"[.!][\"')*_]*\s+\w")
+MOST_BESIDE = 3
+"""Words beside a link that add no statement to it, such as who published it."""
+
+
+def states(text: str) -> bool:
+    """Return whether Markdown has more than headings, pictures, links, questions, and what leads to them."""
+    for block in _BLOCK_STARTS.split(text):
+        plain, links = _LINKS.subn(" ", block)
+        leads = plain.rstrip("*_ \t\n").endswith(("?", ":")) and not _ENDED.search(plain)
+        if not leads and len(re.findall(r"\w+", plain)) > (MOST_BESIDE if links else 0):
+            return True
+    return False
+
+
 def without_markup(text: str) -> str:
     """Return the lines of a text without empty ones, marks of quotes, fences, and the markup of what is not code."""
     code, parts = _code(text), list[str]()
@@ -392,6 +408,13 @@ def without_markup(text: str) -> str:
         plain = "\n".join(filter(str.strip, [_QUOTED.sub("", line) for _, line in lines if not FENCE.match(line)]))
         parts.append(plain if in_code else _INLINE_OR_PAGE.sub(_unmarked, plain))
     return "\n".join(filter(None, parts))
+
+
+def brief(text: str, limit: int) -> str:
+    """Return a text without markup; without code, too, if it has more UTF-8 bytes and the rest states anything."""
+    plain, code = without_markup(text), _code(text)
+    prose = "\n".join([line for number, line in enumerate(text.split("\n")) if number not in code])
+    return without_markup(prose) if len(plain.encode("utf-8", "replace")) > limit and states(prose) else plain
 
 
 def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs: bool = False) -> Iterator[str]:

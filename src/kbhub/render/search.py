@@ -78,7 +78,7 @@ WHY = {
     "phrase": "it has words of the query side by side", "together": "the words are close together",
     "identifier": "it has the exact name", "definition": "it defines the name", "date": "its date is near {}",
     "next": "the passage beside it matches", "adjacent": "a session beside it matches",
-    "newer": "it replaces an older hit",
+    "newer": "it replaces an older hit", "stated": "it says more than links do",
 }  # fmt: skip
 """First word of a signal → the clause that says so."""
 

@@ -11,10 +11,10 @@ from operator import attrgetter, itemgetter, methodcaller
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import readable
+from kbhub.documents.shown_text import readable, states
 from kbhub.errors import EmbedderError
 from kbhub.index.catalogue import first_chunks, paths_with
-from kbhub.index.engine import ChunkRow, title_above
+from kbhub.index.engine import ChunkRow, Key, title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
 from kbhub.index.query.parser import MARKS, RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
 from kbhub.index.references import NUMBERED_NAME, called, numbers_in
@@ -37,6 +37,9 @@ NAME, NAME_AMOUNT = "name", 2.0
 """Signal of a document that the query names, and its amount: more than all other parts of a score together. It leaves
 the results on the six test sets and the handbook unchanged."""
 
+STATED, STATED_SHARE = "stated", 0.5
+"""Signal of what is stated where a document's best text only has links or questions; minimum share of its score."""
+
 MOST_NUMBERED = 100
 """Documents of a base that are found by the same number; each takes 60 µs."""
 
@@ -50,7 +53,6 @@ _ONLY_ASKS = re.compile(
 """Words beside a number that ask for no more than its document, also in German and Romance languages."""
 
 _PART = re.compile(r"[^\W\d_]+|\d+")
-
 UNKNOWN = 1.5
 """Rarity of a word that the model does not know: a name, a number, another script. The median token has 1."""
 
@@ -268,19 +270,14 @@ class QueryTerms:
                 defined += weight
         missing = tuple([(word, rare) for word, stems, rare in terms if not everywhere.issuperset(stems)])
         return Evidence(
-            coverage=covered / self._rarity,
-            together=_together(words, shares) / self._rarity,
+            coverage=covered / self._rarity, together=_together(words, shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
-            identifier=named / self._total,
-            definition=defined / self._total,
-            names=rare_names / self._rarity,
-            missing=missing,
+            identifier=named / self._total, definition=defined / self._total, names=rare_names / self._rarity,
             literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum([weight for stems, weight in self._weights if titles.issuperset(stems)]) / self._total,
-            text=text,
-            name=(*titled, *short_stems(headings[-1] if headings else "")),
-        )
+            missing=missing, text=text, name=(*titled, *short_stems(headings[-1] if headings else "")),
+        )  # fmt: skip
 
 
 def _found(
@@ -367,9 +364,23 @@ def _add(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             if plan.asks_for(signal):
                 share = getattr(hit.evidence, signal)
                 hit.add(SignalPart(signal, share, amount * share))
+    if plan.asks_for(STATED):
+        _add_stated(bases, plan.examined)
 
 
-SIGNAL = RankingSignal(tuple(AMOUNTS), _add)
+def _add_stated(bases: OpenBases, hits: Sequence[Candidate]) -> None:
+    """Exchange the scores of a document's best text and the best that states something, if the former does not."""
+    first, settled = dict[Key, Candidate](), set[Key]()
+    for hit, chunk, _ in bases.texts(sorted(hits, key=attrgetter("score"), reverse=True)):
+        best = first.setdefault(hit.document_key, hit)
+        share = hit.score / (best.score or 1.0)
+        if hit.document_key not in settled and share >= STATED_SHARE and states(chunk.text[chunk.prose :]):
+            settled.add(hit.document_key)
+            hit.add(SignalPart(STATED, 1.0, best.score - hit.score))
+            best.multiply(STATED, share)
+
+
+SIGNAL = RankingSignal((*AMOUNTS, STATED), _add)
 
 
 def same_text(one: Evidence, other: Evidence) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.documents.shown_text import readable
+from kbhub.documents.shown_text import readable, states
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import ChunkRow, Key, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
@@ -46,7 +46,6 @@ NEAR = 0.85
 """Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
-
 FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
 
@@ -152,18 +151,14 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking.chunks)
         ends = "" if every else judge.ENDS_WITH_BOTH
     result = SearchResult(
-        query=query.text.encode("utf-8", "replace").decode("utf-8"),
-        mode=mode,
+        query=query.text.encode("utf-8", "replace").decode("utf-8"), mode=mode, filters=plan.filters,
         hits=described(page, plan, bases, (*plan.sought, *[fix.term for fix in fixes]), scale),
-        total=total,
-        total_exact=not ends,
+        total=total, total_exact=not ends,
         unmatched=tuple(dict.fromkeys([word for word in unmatched if word not in asking])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
-        filters=plan.filters,
         terms=(*[term.text for term in plan.sought], *[fix.used for fix in fixes]),
-    )
-    left = [selection is None or selection.documents for selection in plan.selections]
-    nothing = complete and not any(left)
+    )  # fmt: skip
+    nothing = complete and not any(one is None or one.documents for one in plan.selections)
     sure = (trust if kept else 0.0) if complete else None
     return judge.annotated(result, plan, bases, sure, filtered_out=nothing, ends=ends)
 
@@ -421,34 +416,20 @@ def described(
         if not outdated_by and best.replaced_by:
             seems = "a newer memory may replace this:" if home.kind == "memory" else "apparently replaced by"
             outdated_by = f"{seems} {place(best.replaced_by)}"
-        hits.append(
-            Hit(
-                ref=ref_of(home, document.path, active),
-                docid=docids[document.docid],
-                base=home.id,
-                path=document.path,
-                title=document.title,
-                headings=chunk.headings,
-                start_line=chunk.start_line,
-                end_line=chunk.end_line,
-                excerpt=text,
-                excerpt_line=chunk.start_line + offset,
-                score=round(min(1.0, best.score * scale), SCORE_DIGITS),
-                kind=document.kind,
-                age_days=age,
-                stale=document.id in own.outdated or (age > STALE_DAYS and document.id not in own.decided),
-                outdated=outdated_by,
-                replaces=tuple([place(key) for key in best.replaces]),
-                kept=document.size < 0,
-                rejected=document.id in own.rejected,
-                trust=own.trust.get(document.id),
-                whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
-                contexts=matching(home.contexts, settings.contexts, document.path),
-                also=tuple(passages),
-                duplicates=tuple([ref_of(base, documents[key].path, active) for base, key in twins]),
-                trace=Trace(signals=tuple(signals), factors=dict(best.factors)) if plan.query.explain else None,
-            )
-        )
+        hits.append(Hit(
+            ref=ref_of(home, document.path, active), docid=docids[document.docid], base=home.id,
+            path=document.path, title=document.title, kind=document.kind,
+            headings=chunk.headings, start_line=chunk.start_line, end_line=chunk.end_line,
+            excerpt=text, excerpt_line=chunk.start_line + offset,
+            score=round(min(1.0, best.score * scale), SCORE_DIGITS), age_days=age,
+            stale=document.id in own.outdated or (age > STALE_DAYS and document.id not in own.decided),
+            outdated=outdated_by, replaces=tuple([place(key) for key in best.replaces]),
+            kept=document.size < 0, rejected=document.id in own.rejected, trust=own.trust.get(document.id),
+            whole=alone and text.strip() == chunk.text[chunk.prose :].strip(),
+            contexts=matching(home.contexts, settings.contexts, document.path), also=tuple(passages),
+            duplicates=tuple([ref_of(base, documents[key].path, active) for base, key in twins]),
+            trace=Trace(signals=tuple(signals), factors=dict(best.factors)) if plan.query.explain else None,
+        ))  # fmt: skip
     return tuple(hits)
 
 
@@ -459,7 +440,8 @@ def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> lis
         for other in best.more:
             if DECISION.search(chunks[other.key].text):
                 return [chunks[other.key]]
-    return [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
+    near = [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
+    return [chunk for chunk in near if states(chunk.text[chunk.prose :])]
 
 
 def _excerpt(

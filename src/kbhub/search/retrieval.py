@@ -324,7 +324,6 @@ def falling(coverage: float, low: float, high: float, most: float, least: float)
 
 
 SECOND_LOOK = "second_look"
-
 CANDIDATES = 50
 """Best chunks by each signal that are reranked: 89 % of the answers to questions in whole sentences are among the
 first 20, and a perfect order of the best 50 of each would have nearly all."""
