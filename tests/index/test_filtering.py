@@ -152,17 +152,6 @@ def test_no_filter_fails(written, filters, text):
         assert chosen is None or chosen.documents <= every
 
 
-@given(FILTERS)
-def test_a_dash_turns_a_filter_round(written, one):
-    with written.index.snapshot():
-        yes, no = (
-            select(written.index, {"notes"}, [Filter(one.key, one.values, excluded)], [], NOW)
-            for excluded in (False, True)
-        )
-
-    assert not yes or not no or set(yes.chunks).isdisjoint(no.chunks)
-
-
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
     """Three documents among thousands that all have the words and are nearer than they."""

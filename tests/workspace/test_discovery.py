@@ -542,16 +542,6 @@ def test_an_index_that_came_with_a_clone_is_not_opened_before_it_is_trusted(plac
     assert "kbhub base trust" in place.problem(app)
 
 
-def test_a_sibling_and_a_base_without_git_are_read_only_until_trusted_for_writing(place):
-    app = place.app("../app.knowledge")
-    pointer = place.pointer("work/plain", {})
-    place.knowledge("work/plain/knowledge")
-    for project, trusted in ((app, place.work / "app.knowledge"), (pointer.parent, pointer.parent)):
-        assert place.project(project).writable is False
-        place.trust(trusted, writable=True)
-        assert place.project(project).writable is True
-
-
 def test_a_pointer_can_take_writing_away_and_the_user_can_allow_it(place):
     app = place.app()
     pointer = place.pointer("work/app", {"knowledge": ".", "readOnly": True})
