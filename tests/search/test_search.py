@@ -48,8 +48,7 @@ def refs(result):
 def test_an_excerpt_is_markdown_without_what_a_site_hides_whatever_the_format(environment):
     environment.write("knowledge/a.rst", "Pumps\n=====\n\n.. _manual: https://a.example\n\nSee the manual_.\n")
     front = f"---\nnote: {'kumquat ' * 120}\n---\n<!-- {'kumquat hidden ' * 100}-->\n\n"
-    hidden = f"{front}# Kumquats\n\n{'Kumquat text. ' * 130}"
-    environment.write("knowledge/c.md", hidden)
+    environment.write("knowledge/c.md", f"{front}# Kumquats\n\n{'Kumquat text. ' * 130}")
     environment.write("knowledge/b.org", "* Pumps\n\nSee [[https://b.example][the pump manual]] of pumps.\n")
     excerpts = {hit.path: " ".join(hit.excerpt.split()) for hit in search(environment, "pump manual").hits}
     assert excerpts["a.rst"] == "# Pumps See the manual_."
@@ -63,10 +62,11 @@ def test_what_a_document_states_is_shown_rather_than_its_links_questions_and_pic
     said = f"[![Watch](a.png)](https://a.example)\nThe pressure of the cellar pump is six bar.\n\n{'word ' * 200}\n\n"
     environment.write("knowledge/links.md", f"# Links\n\n## Facts\n{said}## See also\n{links}")
     environment.write("knowledge/outline.md", f"# Outline\n\n{outline}\n## Facts\n{said}")
-    for granularity in ("document", "chunk"):
-        found = search(environment, "cellar pump pressure", granularity=granularity)
+    for found in [search(environment, "cellar pump pressure", granularity=one) for one in ("document", "chunk")]:
         first = {hit.path: hit.excerpt for hit in reversed(found.hits)}
         assert all("six bar" in excerpt and "![" not in excerpt for excerpt in first.values()), first
+    environment.write("knowledge/plan.md", "![Floor plan of the boiler room](plan.png)\n")
+    assert "plan.png" in search(environment, "boiler floor plan").hits[0].excerpt  # all there is
 
 
 def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_well(environment):

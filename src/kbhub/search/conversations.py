@@ -30,6 +30,7 @@ LEAST_TURNS = 3
 """Lines with a speaker from which a text is a conversation."""
 
 TURN_SHARE = 0.5
+
 LINES_APART = 2
 """Most lines between two chunks of which one continues the other: a heading and a blank line."""
 
@@ -99,6 +100,7 @@ SPOKEN = RankingSignal(tuple(AMOUNTS), _add_spoken)
 
 
 NEWER = "newer"
+
 SAME_SUBJECT = 0.68
 """Least `likeness` of two statements about the same subject: docs/explanation/memory-retrieval.md has the figures."""
 
@@ -190,6 +192,7 @@ LEAST_SCORE, LEAST_DECLARED = 0.3, 0.2
 """Least score of a newer hit, as a share of the older one's; and where it was found similar when it was written."""
 
 ABOVE = 1e-6
+
 _PAST = re.compile(
     r"\b(?:ago|original(?:ly)?|initial(?:ly)?|at first|earlier|earliest|previous(?:ly)?|former(?:ly)?|used to|"
     r"back then|changed|did|was|were|had)\b",
@@ -198,6 +201,7 @@ _PAST = re.compile(
 """Words of a question about how things were, where the older statement answers as well."""
 
 _END = re.compile(r"(?<=[.!?])\s+")
+
 _UNSAID = re.compile(r"^\s*\[.*\]\s*$|\?\s*$")
 """A caption or a question, which states nothing."""
 

@@ -45,6 +45,7 @@ UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 """Days per unit, as in `age:`."""
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
 _MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
 _YEAR = r"(?:19|20)\d\d"
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
@@ -56,6 +57,7 @@ _WRITTEN = (
     rf"(?P<m3>{_MONTH})\.? (?P<d3>{_DAY}),? (?P<y3>{_YEAR})",
 )
 _FULL_DATE = re.compile(rf"(?<!\d)(?:{'|'.join(_WRITTEN)})(?!\d)", re.IGNORECASE)
+
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
 _BEFORE, _AFTER = r"(?<![\w/.:@#-])", r"(?![\w/@#-]|\.\w)"
 """A date within a path, a version or a name is no time."""
@@ -250,6 +252,7 @@ queries, even if their strengths are at opposite ends."""
 
 
 USES_NAME = "uses.db"
+
 HALF_LIFE_DAYS = 180.0
 """Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
 
@@ -389,6 +392,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 
 WEIGHED = RankingSignal(("weight", "strength", "recency"), weigh)
+
 OLDER = 0.8
 """Factor of a page of which a newer version was found."""
 

@@ -53,6 +53,7 @@ _ONLY_ASKS = re.compile(
 """Words beside a number that ask for no more than its document, also in German and Romance languages."""
 
 _PART = re.compile(r"[^\W\d_]+|\d+")
+
 UNKNOWN = 1.5
 """Rarity of a word that the model does not know: a name, a number, another script. The median token has 1."""
 
@@ -121,7 +122,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     asked, ordered = _name(plan.question), hits
     if not asked or not plan.asks_for(NAME):
         return
-    alone, numbers = False, numbers_in(plan.question)
+    alone, numbers, wording = False, numbers_in(plan.question), f" {' '.join(asked)} "
     if numbers:
         others = NUMBERED_NAME.sub(" ", plan.question.casefold())
         alone = all(map(_ONLY_ASKS.fullmatch, _name(others)))
@@ -131,17 +132,15 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         if alone:  # nothing else in a document is asked for, so its beginning stands for it
             beginnings = {hit.key for hit in numbered}
             ordered = sorted(hits, key=lambda hit: hit.key not in beginnings)
-    named, documents = set(), bases.documents(map(attrgetter("document_key"), hits))
-    for hit in ordered:
+    documents = bases.documents(map(attrgetter("document_key"), hits))
+    for hit in {hit.document_key: hit for hit in reversed(ordered)}.values():
         path = documents[hit.document_key].path
         file = _name(path.rpartition("/")[2].rpartition(".")[0])
         # Lifting names of plain words (`cargo-add`) within longer questions costs .004 nDCG on the section questions.
-        within = range(len(asked) - len(file) + 1) if len(file) > 1 and any(map(str.isdigit, file)) else ()
+        within = len(file) > 1 and any(map(str.isdigit, file)) and f" {' '.join(file)} " in wording
         whole = asked in (file, file[1:] if file and file[0].isdigit() else file)
         names = called(numbers, bases.open[hit.key[0]].base, path, alone=alone) if numbers else []
-        is_named = whole or names or any(asked[at : at + len(file)] == file for at in within)
-        if is_named and hit.document_key not in named:
-            named.add(hit.document_key)
+        if whole or names or within:
             hit.add(SignalPart(NAME, 1.0, NAME_AMOUNT))
             hit.sought = (whole and len(asked) > 1) or (alone and bool(names))
             plan.named |= {plan.question.casefold()} if whole else {*names, *filter(_ONLY_ASKS.fullmatch, asked)}

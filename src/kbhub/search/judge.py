@@ -162,11 +162,13 @@ def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bo
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 NOT_COVERED = "These bases probably do not cover this, or use other words; the nearest passages follow."
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
+
 ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
 ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
 NO_WORDS = "The query has no words to search for."
 _FILTERED = "No document matches "
 _UNFINISHED = " is still being indexed"
+
 MOST_SCANNED = 5
 
 

@@ -46,6 +46,7 @@ NEAR = 0.85
 """Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
 
 ALSO = 3
+
 FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
 
@@ -393,9 +394,11 @@ def described(
             # Scanners of other formats are loaded for those alone.
             is_other = not is_markdown(document.path)
             written = partial(load("kbhub.documents.translation:in_markdown"), path=document.path) if is_other else str
+            plain = [readable(written(one.text[one.prose :])) for one in (chunk, *near)]
+            # Of a note that is only a picture or a table of contents, that is what there is to show.
             chunk, *near = [
-                replace(one, text=one.text[: one.prose] + readable(written(one.text[one.prose :])))
-                for one in (chunk, *near)
+                replace(one, text=one.text[: one.prose] + text) if text.strip() else one
+                for one, text in zip((chunk, *near), plain, strict=True)
             ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)

@@ -304,13 +304,14 @@ def fuse(
     total = sum(amounts.values(), np.zeros(len(chunks)))
     order = best_first(chunks, total, places)
     columns = [
-        (signal, values[signal][order], amount[order], ranks[signal][order]) for signal, amount in amounts.items()
+        (signal, *[column[order].tolist() for column in (values[signal], amount, ranks[signal])])
+        for signal, amount in amounts.items()
     ]
     hits = []
     rows = zip(keys_of(chunks[order]), joined.documents[first][order].tolist(), total[order].tolist(), strict=True)
     for row, (key, document, score) in enumerate(rows):
         parts = [
-            SignalPart(signal, float(own[row]), float(amount[row]), int(rank[row]) or None)
+            SignalPart(signal, own[row], amount[row], rank[row] or None)
             for signal, own, amount, rank in columns
             if not isnan(own[row])
         ]
@@ -324,6 +325,7 @@ def falling(coverage: float, low: float, high: float, most: float, least: float)
 
 
 SECOND_LOOK = "second_look"
+
 CANDIDATES = 50
 """Best chunks by each signal that are reranked: 89 % of the answers to questions in whole sentences are among the
 first 20, and a perfect order of the best 50 of each would have nearly all."""

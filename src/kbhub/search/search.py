@@ -26,6 +26,7 @@ MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 """Limits on other wordings, and on the characters of each and of the passage."""
 
 CUT = "Only the first {:,} characters of each other wording are used."
+
 NO_LLM_INSTALLED = "No language model was asked: no extension for that is installed."
 """Note on an answer, and the reason why no model writes one."""
 

@@ -60,12 +60,18 @@ DECISION = re.compile(
 """A heading or a line that the forms of decision records (MADR, Nygard's) put before what was decided."""
 
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
+
 _ONWARD = re.compile(r"[\w,;]\n {0,3}(?:> ?)*[^\W\d_A-Z]")
+
 _HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$")
+
 _LINK = re.compile(r"!?\[(?:\[[^\[\]\n]{1,300}+\]\]|[^\[\]\n]{0,300}+\]\([^()\s]*\))")
+
 _ADDRESS = re.compile(r"(?<=\]\()[^()\s]*|https?://[^\s()<>]*")
+
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
+
 IDENTIFIERS = 4_096
 """Mixed-case words whose parts are cached."""
 
