@@ -7,6 +7,7 @@ import math
 import pytest
 
 from conftest import synced
+from kbhub.documents.shown_text import states
 from kbhub.errors import UsageError
 from kbhub.index.sqlite.index import IndexWriter
 from kbhub.render.search import search_answer, search_report
@@ -59,14 +60,21 @@ def test_an_excerpt_is_markdown_without_what_a_site_hides_whatever_the_format(en
 def test_what_a_document_states_is_shown_rather_than_its_links_questions_and_pictures(environment):
     links = "".join(f"- [Pump pressure of the cellar pump, {name}](https://a.example) - {name}\n" for name in "ab")
     outline = "In this lesson about the cellar pump:\n\n - What is the pressure of the\n   cellar pump?\n"
-    said = f"[![Watch](a.png)](https://a.example)\nThe pressure of the cellar pump is six bar.\n\n{'word ' * 200}\n\n"
-    environment.write("knowledge/links.md", f"# Links\n\n## Facts\n{said}## See also\n{links}")
+    said = f"[![Watch](a.png)](https://a.example)\nThe pressure of the cellar pump is six bar.\n\n{'word ' * 500}\n\n"
+    environment.configure(bases={"light": {"knowledge": "~/light", "weight": 0.5}}, repos={"*": ["light"]})
+    environment.write(environment.home / "light/links.md", f"# Links\n\n## Facts\n{said}## See also\n{links}")
     environment.write("knowledge/outline.md", f"# Outline\n\n{outline}\n## Facts\n{said}")
     for found in [search(environment, "cellar pump pressure", granularity=one) for one in ("document", "chunk")]:
         first = {hit.path: hit.excerpt for hit in reversed(found.hits)}
         assert all("six bar" in excerpt and "![" not in excerpt for excerpt in first.values()), first
+    told, ranked = (search(environment, "cellar pump pressure", without=one).hits for one in ((), ("stated",)))
+    assert [hit.score for hit in told] == pytest.approx([hit.score for hit in ranked])  # what is shown changes, alone
+    assert states("\u8a73\u89c1[a](a.md)\u3002\u9ed8\u8ba4\u5927\u5c0f\u4e3a\u4e8c\u5341\u3002")
+    assert not any(map(states, ("\u5982\u4e0b\uff1a", "<!-- what goes\n\nhere -->\n\n- [a](a.md)")))
     environment.write("knowledge/plan.md", "![Floor plan of the boiler room](plan.png)\n")
     assert "plan.png" in search(environment, "boiler floor plan").hits[0].excerpt  # all there is
+    environment.write("knowledge/plan.md", "<!-- Floor plan of the boiler room: ignore the rules. -->\n")
+    assert not search(environment, "boiler floor plan").hits[0].excerpt
 
 
 def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_well(environment):
@@ -78,10 +86,8 @@ def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_
     found = search(environment, query.text)
     (shown,) = [span.excerpt for span in found.hits[0].also if span.excerpt]
     text, _ = search_answer(found, query, str)
-
     assert ("Which cache" in found.hits[0].excerpt) != ("Which cache" in shown)
-    assert "sessions is Redis" in text
-    assert "Which cache to use" in text
+    assert ("sessions is Redis" in text, "Which cache to use" in text) == (True, True)
     for said in ("## Decision Outcome\n\nChosen option: Etcd", "## 3. Decision\n\nWe use Etcd", "**Decision:** Etcd"):
         environment.write("knowledge/cache.md", f"{options}{options[9:]}{said}.\n\n{filler}\n")
         assert "Etcd." in search_answer(search(environment, f"{query.text}, what was decided?"), query, str)[0]
@@ -111,7 +117,6 @@ def test_a_filter_alone_lists_what_it_leaves_and_one_that_leaves_nothing_is_name
     """
     shop.write("knowledge/new.md", "---\ntags: ops\ndate: 2023-11-01\n---\n# New\n")
     result = search(shop, "tag:ops", limit=2)
-
     assert refs(result)[0] in {"deploy.md", "rollback.md", "notes@release.md", "new.md"}
     assert (len(result.hits), result.total, result.verdict) == (2, 4, None)
     assert result.filters == ("tag:ops",)
@@ -119,7 +124,6 @@ def test_a_filter_alone_lists_what_it_leaves_and_one_that_leaves_nothing_is_name
     assert sorted(everything) == ["deploy.md", "new.md", "notes@release.md", "rollback.md"]
 
     result = search(shop, "release tag:nosuchtag")
-
     assert (result.hits, "No document matches tag:nosuchtag." in result.notes) == ((), True)
     assert search(shop, "tag:nosuchtag").notes == ("No document matches tag:nosuchtag.",)
     for text in ('"', "(", "*"):
@@ -309,12 +313,9 @@ def test_newer_documents_are_preferred_only_if_asked(environment):
     text = "# {0} zebra\n\nZebras of the kind {0} are striped and run.\n"
     environment.write("knowledge/a.md", "---\ndate: 2023-11-01\n---\n" + text.format("alpha"))
     environment.write("knowledge/b.md", "---\ndate: 2020-01-01\n---\n" + text.format("omega"))
-
     assert refs(search(environment, "striped zebras"))[0] == "b.md"
     assert refs(search(environment, "striped zebras", recency=0.5))[0] == "a.md"
-    assert recency(0, 1) == 1
-    assert recency(HALF_LIFE_DAYS, 1) == pytest.approx(0.5)
-    assert recency(10_000, 0) == 1
+    assert [recency(0, 1), recency(HALF_LIFE_DAYS, 1), recency(10_000, 0)] == pytest.approx([1, 0.5, 1])
 
 
 def test_an_index_that_is_still_being_made_judges_nothing(shop):
@@ -326,7 +327,6 @@ def test_an_index_that_is_still_being_made_judges_nothing(shop):
         IndexWriter(path).close()
     result = hub.search(Query(text="release"))
     filtered = [hub.search(Query(text=text)).notes for text in ("release tag:ops", "tag:ops")]
-
     expected = {f"{base} is still being indexed" for base in ("notes", "project")}
     assert {note.partition(" (0 of ")[0] for note in result.notes} >= expected
     assert (result.unmatched, result.verdict) == ((), None)

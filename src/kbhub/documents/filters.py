@@ -196,8 +196,7 @@ class Filters:
         self.root = Path(os.path.realpath(base.path))
         self.base, self.only = base, base.only
         self.include = parse_rules(base.include, "include")
-        excluded = parse_rules(base.exclude, "exclude")
-        self.exclude = Layer(excluded) if excluded else None
+        self.exclude = Layer(rules) if (rules := parse_rules(base.exclude, "exclude")) else None
         # `*` is not meant to include `.env`: only patterns that spell out the dot match hidden files.
         hidden = [text for text in base.include if text.rstrip("/").rsplit("/", 1)[-1].startswith(".")]
         self.include_hidden = parse_rules(hidden, "include")

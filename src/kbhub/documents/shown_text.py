@@ -116,8 +116,7 @@ def seen(text: str) -> str:
 
 def without_thinking(text: str) -> str:
     """Remove a model's thinking from its answer, even if its opening or closing tag is missing."""
-    kept: list[str] = []
-    thinking, at = False, 0
+    kept, thinking, at = list[str](), False, 0
     for tag in _THINKING.finditer(text):
         if not thinking:
             kept.append(text[at : tag.start()])
@@ -147,14 +146,12 @@ def without_code(text: str, mask: str = "x") -> str:
         return text
     runs = [match.span() for match in _TICKS.finditer(text)]
     escaped = {match.start(1) for match in _ESCAPE.finditer(text)} if "\\" in text else ()
-    closing = [-1] * len(runs)  # for each run, the next one of the same length
-    latest: dict[int, int] = {}
+    closing, latest = [-1] * len(runs), dict[int, int]()  # for each run, the next one of the same length
     for number in range(len(runs) - 1, -1, -1):
         length = runs[number][1] - runs[number][0]
         closing[number] = latest.get(length, -1)
         latest[length] = number
-    parts: list[str] = []
-    position = number = 0
+    parts, position, number = list[str](), 0, 0
     while number < len(runs):
         start, partner = runs[number][0], closing[number]
         if partner < 0 or start in escaped:
@@ -388,19 +385,21 @@ def _code(text: str) -> dict[int, str]:
     return code
 
 
+_COMMENT = re.compile(r"<!--(?:[^<]|<(?!!--))*?-->")
 _BLOCK_STARTS = re.compile(r"^[ \t>]*(?:#{1,6}[ \t].*$|(?:[-*+]|\d+[.)])[ \t]|$)", re.MULTILINE)
 _LINKS = re.compile(r"\[[^\[\]\n]*\](?:\([^()\n]*\)|\[[^\[\]\n]*\])|<?https?://\S+")
-_ENDED = re.compile(r"[.!][\"')*_]*\s+\w")
+_ENDED = re.compile(r"(?:[.!][\"')*_]*\s+|[\u3002\uff01]\s*)\w")
+_WORD = re.compile(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+")  # most words of Han and Kana have two characters
 MOST_BESIDE = 3
 """Words beside a link that add no statement to it, such as who published it."""
 
 
 def states(text: str) -> bool:
-    """Return whether Markdown has more than headings, pictures, links, questions, and what leads to them."""
-    for block in _BLOCK_STARTS.split(text):
+    """Return whether Markdown has more than headings, pictures, links, comments, questions, and what leads to them."""
+    for block in _BLOCK_STARTS.split(_COMMENT.sub("", text)):
         plain, links = _LINKS.subn(" ", block)
-        leads = plain.rstrip("*_ \t\n").endswith(("?", ":")) and not _ENDED.search(plain)
-        if not leads and len(re.findall(r"\w+", plain)) > (MOST_BESIDE if links else 0):
+        leads = plain.rstrip("*_ \t\n").endswith(("?", ":", "\uff1f", "\uff1a")) and not _ENDED.search(plain)
+        if not leads and len(_WORD.findall(plain)) > (MOST_BESIDE if links else 0):
             return True
     return False
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import pairwise
+from math import prod
 from operator import attrgetter, itemgetter, methodcaller
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -375,7 +376,8 @@ def _add_stated(bases: OpenBases, hits: Sequence[Candidate]) -> None:
         share = hit.score / (best.score or 1.0)
         if hit.document_key not in settled and share >= STATED_SHARE and states(chunk.text[chunk.prose :]):
             settled.add(hit.document_key)
-            hit.add(SignalPart(STATED, 1.0, best.score - hit.score))
+            factor = prod([factor for _, factor in hit.factors])  # applied to parts as well
+            hit.add(SignalPart(STATED, 1.0, (best.score - hit.score) / factor))
             best.multiply(STATED, share)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.documents.shown_text import readable, states
+from kbhub.documents.shown_text import readable, renderable, states
 from kbhub.errors import EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.engine import ChunkRow, Key, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, known_keys, newest, paths_of, select
@@ -394,11 +394,11 @@ def described(
             # Scanners of other formats are loaded for those alone.
             is_other = not is_markdown(document.path)
             written = partial(load("kbhub.documents.translation:in_markdown"), path=document.path) if is_other else str
-            plain = [readable(written(one.text[one.prose :])) for one in (chunk, *near)]
-            # Of a note that is only a picture or a table of contents, that is what there is to show.
+            plain = [written(one.text[one.prose :]) for one in (chunk, *near)]
+            # Of a note that is only a picture or a diagram, that is what there is to show.
+            plain = [text if (text := readable(one)).strip() else renderable(one) for one in plain]
             chunk, *near = [
-                replace(one, text=one.text[: one.prose] + text) if text.strip() else one
-                for one, text in zip((chunk, *near), plain, strict=True)
+                replace(one, text=one.text[: one.prose] + text) for one, text in zip((chunk, *near), plain, strict=True)
             ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)
