@@ -14,7 +14,7 @@ from kbhub.answers.answer import Passage, Prepared, Support, estimated_tokens
 from kbhub.answers.citations import Checked, composed
 from kbhub.answers.sentences import Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
-from kbhub.documents.shown_text import REJECTED
+from kbhub.documents.shown_text import REJECTED, states
 from kbhub.errors import EmbedderError
 from kbhub.index.query.excerpts import ASKS_DECISION, DECISION
 from kbhub.index.query.parser import searchable, stems
@@ -264,7 +264,7 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
 
 
 def plain(unit: Unit) -> Unit | None:
-    """Return a part without HTML tags and images, or None if nothing is left of it."""
+    """Return a part without HTML tags and images, or None if it is a list of questions, or nothing is left of it."""
     text = unit.text
     if (unit.kind != "block" or is_item(text.split("\n", 1)[0])) and any(mark in text for mark in ("<", "](", "![")):
         parts = re.split(r"(`+[^`]*`+)", text)  # in code, `<name>` is a placeholder
@@ -272,7 +272,8 @@ def plain(unit: Unit) -> Unit | None:
         text = "".join(bare).strip("\n").rstrip()
     if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
         return None
-    return replace(unit, text=text) if any(map(str.isalnum, text)) else None
+    only_asks = unit.kind == "block" and text.endswith(("?", "？")) and not states(text)
+    return replace(unit, text=text) if any(map(str.isalnum, text)) and not only_asks else None
 
 
 def _fitted(unit: Unit, room: int) -> Unit:
@@ -301,8 +302,7 @@ def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) 
 def _chosen(choices: Sequence[Choice], weights: Sequence[WeightedTerm], room: int) -> tuple[list[Choice], int]:
     """Pick greedily the choice that adds most to those before it; return the room left, too."""
     left, chosen = list(choices), list[Choice]()
-    covered: set[str] = set()
-    first = 0.0
+    covered, first = set[str](), 0.0
     while left and len(chosen) < MOST_SENTENCES:
         worth, at = max((_worth(choice, weights, covered), -number) for number, choice in enumerate(left))
         best = left.pop(-at)

@@ -417,7 +417,7 @@ def brief(text: str, limit: int) -> str:
     """Return a text without markup; without code, too, if it has more UTF-8 bytes and the rest states anything."""
     plain, code = without_markup(text), _code(text)
     prose = "\n".join([line for number, line in enumerate(text.split("\n")) if number not in code])
-    return without_markup(prose) if len(plain.encode("utf-8", "replace")) > limit and states(prose) else plain
+    return without_markup(prose) if len(plain.encode("utf-8", "replace")) > limit and states(prose) else plain or text
 
 
 def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs: bool = False) -> Iterator[str]:
