@@ -230,7 +230,7 @@ def test_a_daemon_that_dies_or_that_nobody_can_reach_is_replaced_and_its_calls_f
     old = pid_of(place)
     Path(read_record(folder).link).unlink()
     until(lambda: (record := running(folder)) is None or record.pid != old)
-    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
+    assert "deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
     window.end()
     until(lambda: not is_held(folder.lock))
     assert "releasing indexes and models" in folder.log.read_text()
