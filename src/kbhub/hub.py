@@ -78,26 +78,18 @@ class SharedState:
     readers: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, READERS))
     waiting: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, WAITING_READERS))
     """The limits on concurrent searches and reads: in general, and where a base is on a database server."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _indexes: WeakValueDictionary[tuple[str, Path], Index] = field(default_factory=WeakValueDictionary)
-    """Dropped when no hub uses them."""
+    indexes: WeakValueDictionary[tuple[str, Path], Index] = field(default_factory=WeakValueDictionary)
+    """Those of SQLite, by base and path; dropped when no hub uses them."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
     _embedders: dict[str, Embedder] = field(default_factory=dict)
     _engines: dict[str, SharedEngine] = field(default_factory=dict)
-
-    def index(self, base: str, path: Path) -> Index:
-        """Return the index of a base, for reading."""
-        with self._lock:
-            index = self._indexes.get((base, path))
-            if index is None:
-                index = self._indexes[base, path] = SqliteIndex(path, base)
-            return index
 
     def engine(self, url: str) -> SharedEngine:
         """Return the engine of shared bases for a URL that has one."""
         name = engine_for(url)
         if name is None:
             raise UsageError(f"No engine for {shown_url(url)} is installed.")
-        with self._lock:
+        with self.lock:
             if name not in self._engines:
                 self._engines[name] = load(name)()
             return self._engines[name]
@@ -111,7 +103,7 @@ class SharedState:
         if settings.model and embedder_for(settings.model):
             return open_embedder(settings.model, settings, env)
         name = settings.model or ""
-        with self._lock:
+        with self.lock:
             if name in self._embedders:
                 return self._embedders[name]
             embedder = open_embedder(settings.model, settings, env)
@@ -124,7 +116,7 @@ class SharedState:
     def forget_models(self) -> None:
         """Drop all models; hubs that use one keep it."""
         packaged_embedder.cache_clear()
-        with self._lock:
+        with self.lock:
             self._embedders.clear()
 
 
@@ -259,10 +251,12 @@ class Hub:
         if base.engine:
             return self.engine(base.engine).index(base, self.options.env)
         path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
+        key = base.id, path
         with self._lock:
-            if (base.id, path) not in self._indexes:
-                self._indexes[base.id, path] = self._shared.index(base.id, path)
-            return self._indexes[base.id, path]
+            if key not in self._indexes:
+                with self._shared.lock:
+                    self._indexes[key] = self._shared.indexes.setdefault(key, SqliteIndex(path, base.id))
+            return self._indexes[key]
 
     def engine(self, url: str) -> SharedEngine:
         """Return the engine for the URL of a shared base."""

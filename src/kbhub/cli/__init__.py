@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from itertools import chain
 
@@ -60,6 +62,11 @@ _WORDS = {"help": "--help", "version": "--version", "-V": "--version"}
 
 SHORT = 3
 """Letters of a command that too many other words resemble."""
+
+
+def discard_results() -> None:
+    """Discard what standard output did not take: the interpreter flushes again at exit, which must not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def arranged(given: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError, exceptions
 
 from kbhub import __version__
-from kbhub.cli import FLAGS, HELP, HELP_ALL, HELP_OPTIONS, TOP, UNWRITTEN, VALUES, nearest
+from kbhub.cli import FLAGS, HELP, HELP_ALL, HELP_OPTIONS, TOP, UNWRITTEN, VALUES, discard_results, nearest
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render.terminal import fitted, visible_line, wrapped
 from kbhub.workspace.extensions import commands_in, extensions
@@ -331,28 +331,21 @@ def terminal_width() -> int | None:
 
 
 def show(text: str, *, exact: bool = False) -> None:
-    """Print a result, adding a newline if it is missing, unless it is `exact`."""
+    """Print a result at once, adding a newline if it is missing, unless it is `exact`."""
     try:
         sys.stdout.write(text if exact or not text or text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
+        discard_results()
         raise KbhubError(UNWRITTEN.format(error.strerror)) from error
 
 
 def complain(*messages: str) -> None:
     """Print each message on one line of standard error; on a terminal, wrapped at words."""
-    if not messages:
-        return
-    # What is printed may quote a file; results must come before what is said about them.
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError:  # said at the end, if this is not the message that says so
-        pass
     half = MESSAGE_CHARACTERS // 2
-    for message in messages:  # without its middle if it is too long, since its end says what to do
+    for message in messages:  # without its middle if it is too long: it may quote a file, and its end says what to do
         short = message if len(message) <= MESSAGE_CHARACTERS else f"{message[:half]} … {message[-half:]}"
         line = f"kbhub: {visible_line(short)}"
         if sys.stderr.isatty():
@@ -364,7 +357,6 @@ def confirmed(question: str) -> bool:
     """Ask on standard error; `False` unless the answer is yes, or if there is no terminal to ask on."""
     if not sys.stdin.isatty():
         return False
-    sys.stdout.flush()
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -426,7 +418,6 @@ def page(text: str, *, pager: bool = True) -> None:
     if command is None:
         show(text)
         return
-    sys.stdout.flush()
     environment = {"LESS": LESS_OPTIONS, **os.environ}
     try:
         with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:  # noqa: S603 - the user's own

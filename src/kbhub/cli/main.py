@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, leading
+from kbhub.cli import ALONE, INTERRUPTED, OLD, UNWRITTEN, arranged, discard_results, leading
 from kbhub.errors import KbhubError
 from kbhub.workspace.child_processes import OBJECTS_OF_A_SEARCH, be_frugal
 
@@ -37,12 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kbhub.cli.app import run  # noqa: PLC0415
 
         code = run(given)
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:  # a second flush might not fail, as the buffer may be gone
-            return _unwritten(error)
         if (old := next((word for word in leading(typed)[1] if word != "help"), "")) in OLD:
             print(f"kbhub: `kbhub {old}` is deprecated; use `kbhub {OLD[old]}`.", file=sys.stderr)  # noqa: T201
         if code == 0 and " ".join(typed) in ALONE:
@@ -53,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("kbhub: interrupted.", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_results()
+        discard_results()
         return PIPE_CLOSED
     except KbhubError as error:
         from kbhub.cli.app import complain  # noqa: PLC0415 - the server starts without it
@@ -63,21 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         try:
             sys.stdout.flush()
-        except OSError:  # it keeps its buffer, and fails again
-            return _unwritten(error)
+        except OSError:  # it keeps the help that it could not take, and fails again
+            discard_results()
+            print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
+            return 1
         raise
     return code
-
-
-def _discard_results() -> None:
-    """Discard what standard output did not take: the interpreter flushes again at exit, which must not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _unwritten(error: OSError) -> int:
-    _discard_results()
-    print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
-    return 1
 
 
 def _prepare_streams() -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 import uvicorn
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from kbhub.errors import UsageError
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive
 
 MOST_AT_A_TIME = 128
@@ -32,19 +32,15 @@ DRAIN_BYTES, DRAIN_SECONDS = 64 << 20, 2.0
 would otherwise only see a broken connection."""
 
 
-async def read_body(receive: Receive, most: int) -> bytes | None:
+async def read_body(request: Request, most: int) -> bytes | None:
     """Read a body within `BODY_SECONDS`; None if it has more than `most` bytes."""
     body = bytearray()
     with anyio.fail_after(BODY_SECONDS):
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            body += message.get("body", b"")
+        async for piece in request.stream():
+            body += piece
             if len(body) > most:
                 return None
-            if not message.get("more_body", False):
-                return bytes(body)
+    return bytes(body)
 
 
 async def drain(receive: Receive) -> None:

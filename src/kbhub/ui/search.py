@@ -72,7 +72,7 @@ def search_page(request: Request) -> Response:
     """Answer a query, have the browser fetch the answer to a question, or show where to start."""
     site, mode = site_of(request), request.query_params.get("mode", "hybrid")
     site.look()
-    asked = query_of(request, limit=FACETED)
+    asked = query_of(request)
     if not asked.text.strip() or mode == ASK:
         return _start(site, request, asked, mode)
     began = time.perf_counter()
@@ -116,7 +116,7 @@ def _saved(site: Site) -> list[str]:
 @posted
 def save(request: Request, form: Form) -> str:
     """Save the search of this address, or save it no longer, and show it or where to start."""
-    asked, hub = query_of(request, limit=FACETED), site_of(request).hub
+    asked, hub = query_of(request), site_of(request).hub
     if asked.text.strip():
         log, key = QueryLog(log_path(hub)), f"{SAVED}{address_of(asked)}"
         log.note(key, hub.options.clock()) if form.get("saved") else log.forget(key)
@@ -147,7 +147,7 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
     )
 
 
-def query_of(request: Request, limit: int) -> Query:
+def query_of(request: Request) -> Query:
     """Return the query of a request; raise `UsageError` for an invalid parameter."""
     values = request.query_params
     try:
@@ -155,7 +155,7 @@ def query_of(request: Request, limit: int) -> Query:
             text=values.get("q", ""),
             mode=values.get("mode", "hybrid").replace(ASK, "hybrid"),  # type: ignore[arg-type]  # checked by the query
             bases=tuple(values.getlist("base")),
-            limit=limit,
+            limit=FACETED,
             offset=number_of(values.get("offset", "")),
             explain=True,
         )

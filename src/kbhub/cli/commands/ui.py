@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +63,6 @@ def ui(
 
     def say_address() -> None:
         page(door.address, pager=False)
-        sys.stdout.flush()  # a program that reads it would wait for ever
 
     def ready() -> None:
         say_address()

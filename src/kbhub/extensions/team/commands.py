@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -287,7 +286,6 @@ def _publish_once(
     undone = " (dry run; nothing was changed)" if dry_run else ""
     result = Published(database=database, dry_run=dry_run, report=report)
     show_reply(Reply(result, f"{text_of(sync_report(report))}{undone}"), common)
-    sys.stdout.flush()  # with --watch, a log that is written to has it at once
 
 
 def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:

@@ -6,7 +6,6 @@ import hmac
 import logging
 import os
 import socket
-import stat
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -222,7 +221,7 @@ class Guarded:
         if request.method != "POST":
             return await self._serve(request, receive, send)
         try:
-            body = await read_body(receive, FRAME_BYTES)
+            body = await read_body(request, FRAME_BYTES)
         except ClientDisconnect:
             return None
         except TimeoutError:
@@ -274,22 +273,20 @@ def bind_path(path: Path) -> socket.socket:
     """Bind a Unix socket private to the user, replacing that of a dead server."""
     if not hasattr(socket, "AF_UNIX"):
         raise UsageError("This system has no Unix sockets; use --port.")
+    dead = path.is_socket() and not path.is_symlink()
+    if dead:
+        with suppress(OSError), closing(dial(str(path))):
+            raise UsageError(f"A server already listens on {path}. Use another path.")
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        if path.is_socket() and not path.is_symlink():
-            with suppress(OSError), closing(dial(str(path))):
-                raise UsageError(f"A server already listens on {path}. Use another path.")
+        if dead:
             path.unlink()
         mask = os.umask(0o177)  # others can never open it
         try:
             bound.bind(str(path))
         finally:
             os.umask(mask)
-        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     except OSError as error:
         bound.close()
         raise UsageError(f"Cannot create the socket {path}: {error.strerror or error}.") from error
-    except UsageError:
-        bound.close()
-        raise
     return bound
