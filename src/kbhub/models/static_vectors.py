@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import string
-import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -32,10 +31,10 @@ ENCODED = 64
 """Texts passed to the tokenizer at a time; its result takes thirty times their memory."""
 
 REMEMBERED = 50_000
-"""Words in the cache: some six MB, or the vocabulary of a thousand documents in one language."""
+"""Words that are remembered: some eight MB, or the vocabulary of a thousand documents in one language."""
 
 LETTERS = 24
-"""Longest cached word; longer ones hardly repeat, or are lines of a script without spaces."""
+"""Longest word that is remembered; longer ones hardly repeat, or are lines of a script without spaces."""
 
 _BAR = "|"
 
@@ -56,8 +55,8 @@ class WordTokens:
         self._words = word_pattern(tokenizer)
         self._uncased = self._words is not None and tokenizer.normalizer.lowercase
         self._unsplit = (*_OTHER_SPACES, *(token.content for token in _special(tokenizer)))
-        self._cache = _Cache()
-        self._busy = threading.Lock()
+        self._remembered: dict[str, bytes] = {}
+        """Word → its tokens, as numpy has them. Threads add words, or begin anew; none takes some out."""
 
     def blocks(self, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
         """Yield, block by block, the token ids of each text; texts are valid Unicode."""
@@ -66,7 +65,7 @@ class WordTokens:
             if self._words is None or (self._lexicon is None and len(texts) == 1):
                 yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
             else:
-                yield self._tokens_of(self._split(text, self._words) for text in block)
+                yield self._tokens_of([self._split(text, self._words) for text in block])
 
     def _split(self, text: str, pattern: re.Pattern[str]) -> list[str]:
         """Return the words and marks of a text."""
@@ -80,17 +79,16 @@ class WordTokens:
                 text = text.replace(mark, apart)
         return text.split()
 
-    def _tokens_of(self, texts: Iterable[Sequence[str]]) -> list[NDArray[np.int64]]:
+    def _tokens_of(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
         """Return the tokens of texts, given their words."""
-        if not self._busy.acquire(blocking=False):  # another thread's documents must not keep a query waiting
-            return _Cache().tokens(texts, self._looked_up)
-        try:
-            return self._cache.tokens(texts, self._looked_up)
-        except BaseException:
-            self._cache = _Cache()  # it may have words without tokens
-            raise
-        finally:
-            self._busy.release()
+        if len(self._remembered) > REMEMBERED:
+            self._remembered = {}
+        remembered, words = self._remembered, set(chain.from_iterable(texts))
+        found = self._looked_up(words.difference(remembered))
+        new = {word: array("q", tokens).tobytes() for word, tokens in found.items()}
+        known = new | {word: remembered[word] for word in words.difference(found)}
+        remembered.update((word, tokens) for word, tokens in new.items() if len(word) <= LETTERS)
+        return [np.frombuffer(b"".join(map(known.__getitem__, text)), np.int64) for text in texts]
 
     def _looked_up(self, words: set[str]) -> dict[str, list[int]]:
         """Return word → its tokens; ASCII words are tokenized in batches, joined by bars."""
@@ -106,61 +104,6 @@ class WordTokens:
             for word, start, end in zip(group, [-1, *ends], [*ends, len(ids)], strict=True):
                 new[word] = ids[start + 1 : end]
         return new | {word: [*tokens, *new[rest]] for word, (tokens, rest) in found.items()}
-
-
-class _Cache:
-    """The tokens of words. Words are numbered, so that numpy can put together the tokens of texts."""
-
-    def __init__(self) -> None:
-        self._numbers = defaultdict[str, int]()
-        """Word → its number; a word that is looked up for the first time gets the next one."""
-        self._numbers.default_factory = self._numbers.__len__
-        self._tokens = np.zeros(0, np.int64)
-        """Those of the first word, then those of the second one, and so on."""
-        self._ends = np.zeros(1, np.int64)
-        """0, then where those of each word end."""
-
-    def tokens(
-        self, texts: Iterable[Sequence[str]], look_up: Callable[[set[str]], dict[str, list[int]]]
-    ) -> list[NDArray[np.int64]]:
-        """Return the tokens of each text, given its words, and cache new words until the cache is full.
-
-        If this fails, the cache is unusable. The words of one text at a time take some MB less than those of a block.
-        """
-        numbers, known = self._numbers, len(self._numbers)
-        counts = [0]
-
-        def counted() -> Iterator[Sequence[str]]:
-            for text in texts:
-                counts.append(len(text))
-                yield text
-
-        words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(counted())), np.int64)
-        new = list(islice(reversed(numbers), len(numbers) - known))[::-1]
-        found = look_up(set(new))
-        tokens, ends = self._followed_by([found[word] for word in new])
-        # The tokens of a word are next to each other, so their places are its end minus what is left of it.
-        sizes = np.diff(ends)[words]
-        last = np.cumsum(sizes)
-        places = np.repeat(ends[words + 1] - last, sizes)
-        places += np.arange(len(places))
-        limits = np.append(0, last)[np.cumsum(counts)].tolist()
-        line = tokens[places]
-        kept = [word for word in new if len(word) <= LETTERS][: REMEMBERED - known]
-        if len(kept) < len(new):
-            for word in new:
-                del numbers[word]
-            for word in kept:
-                numbers[word]
-            tokens, ends = self._followed_by([found[word] for word in kept])
-        self._tokens, self._ends = tokens, ends
-        return [line[start:end] for start, end in pairwise(limits)]
-
-    def _followed_by(self, words: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return `_tokens` and `_ends` with those of more words."""
-        more = np.fromiter(chain.from_iterable(words), np.int64)
-        ends = np.cumsum([self._ends[-1], *map(len, words)])
-        return np.concatenate([self._tokens, more]), np.concatenate([self._ends, ends[1:]])
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
