@@ -10,7 +10,6 @@ import string
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -398,7 +397,7 @@ LONGEST_WORD = 100
 """Characters of the longest word that is split; longer ones are unknown (BERT's rule)."""
 
 WORDS_KEPT = 4096
-"""Words whose tokens and vectors are cached, as queries and texts repeat words."""
+"""Words whose vectors are cached, as texts repeat words: 4 MB."""
 
 _WORDS = re.compile(WORD_OR_MARK)
 
@@ -415,14 +414,13 @@ class QueryVectors:
         self.dimensions = int(self._matrix.shape[1])
         pieces = folder / PIECES
         self._pieces = pieces.read_bytes().splitlines() if pieces.is_file() else None
-        self._direction = lru_cache(WORDS_KEPT)(self._direction_of)
-        self._tokens = lru_cache(WORDS_KEPT)(self._tokens_of)
+        self._kept: dict[str, NDArray[np.float32]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        for text, vector in zip(texts, vectors, strict=True):
-            if (plain := self.plain_tokens(text)) is None:
+        for plain, vector in zip(self.plain_tokens(texts), vectors, strict=True):
+            if plain is None:
                 return None
             tokens, words = self._lexicon.apart(np.array(plain, np.int64))
             rows, unknown = self._matrix.take(tokens, 0).astype(np.float32), tokens == UNKNOWN_ID
@@ -433,53 +431,76 @@ class QueryVectors:
 
     def longest(self, text: str) -> float | None:
         """Return the length of the longest token vector of a text, relative to the median, or None if none is known."""
-        rows = self._known_rows(text)
-        return float(norms(rows).max()) / MEDIAN_NORM if len(rows) else None
+        (known,) = self._known([text])
+        return float(norms(self._rows(known)).max()) / MEDIAN_NORM if known else None
 
-    def cohesion(self, texts: Iterable[str]) -> float:
+    def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
-        directions = [direction for direction in map(self._direction, texts) if direction is not None]
-        return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
+        directions = self._directions(texts)
+        known = directions[directions.any(1)]
+        return float(np.linalg.norm(known.mean(0))) if len(known) else 0.0
 
-    def nearest(self, texts: Iterable[str], others: Iterable[str]) -> list[float]:
-        """Return the largest cosine of each text to one of the others, 0 if none is known."""
-        near = np.array([direction for direction in map(self._direction, others) if direction is not None])
-        own = map(self._direction, texts)
-        return [0.0 if one is None or not len(near) else float((near @ one).max()) for one in own]
+    def nearest(self, texts: Sequence[str], others: Sequence[str]) -> list[float]:
+        """Return the largest cosine of each text to one of the others, at least 0."""
+        cosines = self._directions(texts) @ self._directions(others).T
+        largest: list[float] = cosines.max(1, initial=0.0).tolist()
+        return largest
 
-    def _direction_of(self, text: str) -> NDArray[np.float32] | None:
-        rows = self._known_rows(text)
-        return unit(rows.sum(0)) if len(rows) else None
+    def _directions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of texts; zeros for an unknown one."""
+        if len(self._kept) > WORDS_KEPT:
+            self._kept = {}
+        kept = self._kept
+        new = [text for text in dict.fromkeys(texts) if text not in kept]
+        known = self._known(new)
+        sums = np.zeros((len(new), self.dimensions), np.float32)
+        for number in range(max(map(len, known), default=0)):  # most have one token
+            having = [at for at, tokens in enumerate(known) if len(tokens) > number]
+            sums[having] += self._rows([known[at][number] for at in having])
+        kept.update(zip(new, sums / norms(sums).clip(1)[:, None], strict=True))
+        return np.array([kept[text] for text in texts]).reshape(-1, self.dimensions)
 
-    def _known_rows(self, text: str) -> NDArray[np.float32]:
-        every = np.array(self.plain_tokens(text) or (), np.int64)
-        tokens, words = self._lexicon.apart(every[every != UNKNOWN_ID])
-        return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), words])
+    def _known(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[token for token in tokens or () if token != UNKNOWN_ID] for tokens in self.plain_tokens(texts)]
 
-    def plain_tokens(self, text: str) -> list[int] | None:
-        """Return the token ids of ASCII and words of the lexicon, ignoring case, or None if it needs the tokenizer."""
-        if self._pieces is None or not text.replace("\n", " ").isprintable():
+    def _rows(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Return the vectors of tokens, in the unit of int8 rows."""
+        every = np.array(tokens, np.int64)
+        rows, own = np.empty((len(every), self.dimensions), np.float32), every < self._lexicon.first
+        pieces, rows[~own] = self._lexicon.apart(every)
+        rows[own] = self._matrix.take(pieces, 0)
+        return rows
+
+    def plain_tokens(self, texts: Iterable[str]) -> list[list[int] | None]:
+        """Return the token ids of texts, ignoring case; None for one that needs the tokenizer."""
+        words = [*map(self._words_of, texts)]
+        known = self._tokens_of(chain.from_iterable(filter(None, words)))
+        return [
+            None
+            if own is None or sum([known[word][1] for word in own]) > LOOK_UPS
+            else [token for word in own for token in known[word][0]]
+            for own in words
+        ]
+
+    def _words_of(self, text: str) -> list[str] | None:
+        """Return the words of a text, or None if it has too many, or a mark with which special tokens start."""
+        if self._pieces is None or "[" in text or not text.replace("\n", " ").isprintable():
             return None
-        if "[" in text:  # which special tokens start with
-            return None
-        numbers: list[int] = []
-        left = LOOK_UPS
-        for word in _WORDS.findall(known_marks(text)):
-            tokens, used = self._tokens(word)
-            left -= used
-            if left < 0:
-                return None
-            numbers += tokens
-        return numbers
+        words = _WORDS.findall(known_marks(text))
+        return words if len(words) <= LOOK_UPS else None
 
-    def _tokens_of(self, word: str) -> tuple[tuple[int, ...], int]:
-        """Return the token ids of a word, and the lookups that they took: too many if it needs the tokenizer."""
-        own, rest = self._lexicon.tokens([word]).get(word, ([], word))
-        tokens, left = tuple(own), LOOK_UPS if rest.isascii() else -1
-        for part in _WORDS.findall(rest) if left > 0 else ():
-            pieces, left = _looked_up(self._pieces or [], part.lower(), left)
-            tokens += pieces
-        return tokens, LOOK_UPS - left
+    def _tokens_of(self, words: Iterable[str]) -> Mapping[str, tuple[tuple[int, ...], int]]:
+        """Return word → its token ids, and the lookups that they took: too many if it needs the tokenizer."""
+        known, every = dict[str, tuple[tuple[int, ...], int]](), list(dict.fromkeys(words))
+        listed = self._lexicon.tokens(every)
+        for word in every:
+            own, rest = listed.get(word, ([], word))
+            tokens, left = tuple(own), LOOK_UPS if rest.isascii() else -1
+            for part in _WORDS.findall(rest) if left > 0 else ():
+                pieces, left = _looked_up(self._pieces or [], part.lower(), left)
+                tokens += pieces
+            known[word] = tokens, LOOK_UPS - left
+        return known
 
 
 def _looked_up(pieces: Sequence[bytes], word: str, left: int) -> tuple[tuple[int, ...], int]:

@@ -12,10 +12,10 @@ from operator import attrgetter, itemgetter, methodcaller
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import readable, states
+from kbhub.documents.shown_text import states
 from kbhub.errors import EmbedderError
 from kbhub.index.catalogue import first_chunks, paths_with
-from kbhub.index.engine import ChunkRow, Key, title_above
+from kbhub.index.engine import Key, title_above
 from kbhub.index.query.excerpts import occurrences, part_stems, plain
 from kbhub.index.query.parser import MARKS, RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
 from kbhub.index.references import NUMBERED_NAME, called, numbers_in
@@ -154,7 +154,7 @@ def _numbered(plan: Plan, bases: OpenBases, numbers: Mapping[str, tuple[str, str
         numbered = paths_with(base.index, {number for _, number in numbers.values()})
         paths = [path for path in numbered if called(numbers, base.base, path, alone=alone)][:MOST_NUMBERED]
         first = first_chunks(base.index, [document.id for document in base.index.documents_at(paths)], 2)
-        best = sorted(base.index.chunks(first), key=lambda row: (has_text(row), -row.id))
+        best = sorted(base.index.chunks(first), key=lambda row: (states(row.text[row.prose :]), -row.id))
         chosen = plan.selections[number]
         found += [
             Candidate((number, chunk), (number, document))
@@ -162,11 +162,6 @@ def _numbered(plan: Plan, bases: OpenBases, numbers: Mapping[str, tuple[str, str
             if chosen is None or chunk in chosen.chunks
         ]
     return found
-
-
-def has_text(chunk: ChunkRow) -> bool:
-    """Return whether a chunk has more than front matter and a comment."""
-    return bool(readable(chunk.text[chunk.prose :]).strip())
 
 
 @lru_cache(maxsize=CACHED)
@@ -192,13 +187,13 @@ def rarity(word: str) -> float:
 def cohesion(words: Iterable[str]) -> float:
     """Return how related a query's words are, as then cosines mean less: 1 for a single one, 0 if all are unknown."""
     model = _model()
-    return model.cohesion(map(_bare, words)) if model else 0.0
+    return model.cohesion([*map(_bare, words)]) if model else 0.0
 
 
-def nearest(words: Collection[str], others: Iterable[str]) -> list[float]:
-    """Return the largest cosine of each word to one of the others, 0 if none is known."""
+def nearest(words: Collection[str], others: Collection[str]) -> list[float]:
+    """Return the largest cosine of each word to one of the others, at least 0."""
     model = _model()
-    return model.nearest(words, others) if model else [0.0] * len(words)
+    return model.nearest([*words], [*others]) if model else [0.0] * len(words)
 
 
 def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
