@@ -8,7 +8,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice
 
 TITLE_BYTES = 160
 """UTF-8 bytes shown of a title with its headings."""
@@ -208,7 +208,7 @@ _HIDDEN = (
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
     rf"(?P<attributes>\s(?:[^<>{{}}\"']|\"[^\"]*\"|'[^']*'|{_BRACES})*+)?/?>"
     r"|^[ \t]*/>[ \t]*$"
-    rf"|^[ \t]*<[A-Z][\w.]*(?:{_PROPERTY})*\s*\Z|\A(?:{_PROPERTY})+\s*/?>"
+    rf"|^[ \t]*<[A-Z][\w.]*(?:{_PROPERTY})*\s*\Z"
     r"|<a[ \t]+(?:name|id)=[^<>]*>(?:</a>)?"
     rf"|(?<![ \t])[ \t]*+(?<!\{{){_ATTRIBUTES}(?=[ \t]*$)|(?<=[)\]*_`]){_ATTRIBUTES}"
     rf"|(?<!\])!?\[(?P<linked>[^\[\]\n]{{1,300}}+)\]\([^()\s{{}}]*+{TEMPLATE}[^()\n]*\)"
@@ -248,21 +248,22 @@ _DEFINITION = (
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
 )
 _EMPTY_OR_LISTED = re.compile(
-    r"^[ \t]*#{1,6}[ \t]*$|^:[ \t]{2,}|</?summary(?:[ \t][^<>]*)?>"
-    r"|^[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
-    r"|^[ \t>]*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?[ \t]*)+$"
+    r"</?summary(?:[ \t][^<>]*)?>"
+    r"|^(?:[ \t]*#{1,6}[ \t]*$|:[ \t]{2,}|[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
+    r"|[ \t>]*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?[ \t]*)+$)"
 )
 """An empty heading, what begins the text of a definition list, and lines of only a tag or pictures."""
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
 # None of them begins at a letter of prose, which halves the time of a warm search's excerpts.
-_START = r"(?=[^\w \t]|\A|1\.|^import|^export|(?<![ \t])[ \t]+(?:[^\w \t]|1\.))"
-_UNRENDERED = re.compile(rf"{_START}(?:{_HIDDEN})", re.MULTILINE)
+_START = r"(?=[^\w \t]|[ \t](?<![ \t]{2})[ \t]*(?:[^\w \t]|1\.)|1\.|import|export)"
+_CONTINUED = rf"\A(?:{_PROPERTY})+\s*/?>"
+_UNRENDERED = re.compile(rf"{_START}(?:{_HIDDEN})|{_CONTINUED}", re.MULTILINE)
 _UNREADABLE = re.compile(
     rf"{_START}(?:{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
     r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
-    r"|(?P<entity>&(?:[a-zA-Z]{2,31}|#\w{2,7});))",
+    rf"|(?P<entity>&(?:[a-zA-Z]{{2,31}}|#\w{{2,7}});))|{_CONTINUED}",
     re.MULTILINE,
 )
 
@@ -396,10 +397,13 @@ MOST_BESIDE = 3
 
 def states(text: str) -> bool:
     """Return whether Markdown has more than headings, pictures, links, comments, questions, and what leads to them."""
-    for block in _BLOCK_STARTS.split(_COMMENT.sub("", text)):
-        plain, links = _LINKS.subn(" ", block)
+    text, start = _COMMENT.sub("", text), 0
+    ends = (match.span() for match in _BLOCK_STARTS.finditer(text))
+    for end, after in chain(ends, [(len(text), len(text))]):
+        plain, links = _LINKS.subn(" ", text[start:end])
+        start = after
         leads = plain.rstrip("*_ \t\n").endswith(("?", ":", "\uff1f", "\uff1a")) and not _ENDED.search(plain)
-        if not leads and len(_WORD.findall(plain)) > (MOST_BESIDE if links else 0):
+        if not leads and any(islice(_WORD.finditer(plain), MOST_BESIDE if links else 0, None)):
             return True
     return False
 

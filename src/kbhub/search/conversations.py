@@ -158,9 +158,7 @@ def likeness(older: Statement, newer: Statement) -> float:
         return 0.0
     cosines = nearest(older.terms, newer.terms)
     weights = [rarity(word) for word in older.terms]
-    met = (
-        1.0 if own & newer.words else max(near, 0.0) for own, near in zip(older.terms.values(), cosines, strict=True)
-    )
+    met = (1.0 if own & newer.words else near for own, near in zip(older.terms.values(), cosines, strict=True))
     share: float = sum(map(mul, weights, met)) / sum(weights)
     return share + VALUES * bool(_VALUE.search(older.text) and _VALUE.search(newer.text))
 
@@ -304,12 +302,14 @@ def _succeeded(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Itera
 
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
-    """Yield hits with those that say something newer about the same subject."""
-    texts = [
-        text
-        for text in bases.texts(hits[:COMPARED])
-        if text[0].spoken or bases.open[text[0].key[0]].base.kind == "memory" or is_conversation(*text[1:])
-    ]
+    """Yield hits with those that say something newer about the same subject, if one of the examined can."""
+
+    def keeps(hit: Candidate) -> bool:
+        return hit.spoken or bases.open[hit.key[0]].base.kind == "memory"
+
+    if not any(map(keeps, plan.examined)):
+        return
+    texts = [text for text in bases.texts(hits[:COMPARED]) if keeps(text[0]) or is_conversation(*text[1:])]
     if len(texts) < 2:
         return
     facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])

@@ -409,7 +409,7 @@ def described(
         outdated_by = own.outdated.get(document.id)
         alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
         beside = {one.id: one for one in (*filter(None, [second]), *[chunks[other.key] for other in best.more[:also]])}
-        others = sorted(filter(evidence.has_text, beside.values()), key=attrgetter("start_line"))
+        others = sorted([one for one in beside.values() if states(one.text[one.prose :])], key=attrgetter("start_line"))
         passages = [Span(start_line=at.start_line, end_line=at.end_line, excerpt=more.get(at.id, "")) for at in others]
         twins = [(bases.open[other.key[0]].base, other.document_key) for other in best.same]
         signals = []

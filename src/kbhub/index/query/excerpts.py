@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 from types import MappingProxyType
@@ -67,7 +67,7 @@ _HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$")
 
 _LINK = re.compile(r"!?\[(?:\[[^\[\]\n]{1,300}+\]\]|[^\[\]\n]{0,300}+\]\([^()\s]*\))")
 
-_ADDRESS = re.compile(r"(?<=\]\()[^()\s]*|https?://[^\s()<>]*")
+_ADDRESS = re.compile(r"\]\([^()\s]*|https?://[^\s()<>]*")
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
@@ -268,6 +268,7 @@ def _densest(
     text = _ADDRESS.sub(lambda match: "." * len(match[0]), text)
     pieces = [text[start:end] for start, end in pairwise(bounds)]
     worth = _worth(pieces, bounds[1:], terms)
+    deciding = cache(lambda at: _DECIDES.search(text, bounds[at], bounds[at + 1]) is not None)
     heavy = [weights.get(term.text, 1.0) / len(term.tokens) for term in terms]
     total = sum([weights.get(term.text, 1.0) for term in terms]) or 1.0
     best = 0.0, 0, 1
@@ -279,7 +280,7 @@ def _densest(
             if start in worth:
                 rows = [*map(max, rows, worth[start])]
                 value = sum(map(mul, heavy, rows)) / total
-                if value + DECIDING > best[0] and _DECIDES.search(text, bounds[start], bounds[end]):
+                if value + DECIDING > best[0] and any(map(deciding, range(start, end))):
                     value += DECIDING
                 if value > best[0]:
                     best = value, start, end
