@@ -8,7 +8,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Sequence
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 
 TITLE_BYTES = 160
 """UTF-8 bytes shown of a title with its headings."""
@@ -397,11 +397,8 @@ MOST_BESIDE = 3
 
 def states(text: str) -> bool:
     """Return whether Markdown has more than headings, pictures, links, comments, questions, and what leads to them."""
-    text, start = _COMMENT.sub("", text), 0
-    ends = (match.span() for match in _BLOCK_STARTS.finditer(text))
-    for end, after in chain(ends, [(len(text), len(text))]):
-        plain, links = _LINKS.subn(" ", text[start:end])
-        start = after
+    for block in _BLOCK_STARTS.split(_COMMENT.sub("", text)):
+        plain, links = _LINKS.subn(" ", block)
         leads = plain.rstrip("*_ \t\n").endswith(("?", ":", "\uff1f", "\uff1a")) and not _ENDED.search(plain)
         if not leads and any(islice(_WORD.finditer(plain), MOST_BESIDE if links else 0, None)):
             return True

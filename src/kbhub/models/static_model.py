@@ -389,9 +389,8 @@ UNKNOWN_ID = 1
 
 LONGEST_PIECE = 18
 
-LOOK_UPS = 2000
-"""Lookups per text, at 0.01 ms each; beyond it, loading the tokenizer is faster. A known word takes one, a name of
-twenty letters some fifty."""
+LONGEST_PLAIN = 8_000
+"""Characters of the longest text whose words are looked up here; for others, loading the tokenizer is faster."""
 
 LONGEST_WORD = 100
 """Characters of the longest word that is split; longer ones are unknown (BERT's rule)."""
@@ -409,11 +408,10 @@ class QueryVectors:
         try:
             tensors = read_tensors(folder / WEIGHTS) or {}
             self._matrix, self._lexicon = tensors[MATRIX], Lexicon(tensors, len(tensors[MATRIX]))
+            self._pieces = (folder / PIECES).read_bytes().splitlines()
         except (OSError, KeyError, ValueError) as error:
             raise EmbedderError(f"Cannot load the embedding model {str(folder)!r}: {error}") from error
         self.dimensions = int(self._matrix.shape[1])
-        pieces = folder / PIECES
-        self._pieces = pieces.read_bytes().splitlines() if pieces.is_file() else None
         self._kept: dict[str, NDArray[np.float32]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
@@ -429,10 +427,9 @@ class QueryVectors:
                 vector[:] = unit(np.concatenate([rows[~unknown], words]).sum(0))
         return vectors
 
-    def longest(self, text: str) -> float | None:
-        """Return the length of the longest token vector of a text, relative to the median, or None if none is known."""
-        (known,) = self._known([text])
-        return float(norms(self._rows(known)).max()) / MEDIAN_NORM if known else None
+    def longest(self, text: str) -> float:
+        """Return the length of the longest token vector of a text, relative to the median, or 0 if none is known."""
+        return float(norms(self._rows(*self._known([text]))).max(initial=0.0)) / MEDIAN_NORM
 
     def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
@@ -442,9 +439,7 @@ class QueryVectors:
 
     def nearest(self, texts: Sequence[str], others: Sequence[str]) -> list[float]:
         """Return the largest cosine of each text to one of the others, at least 0."""
-        cosines = self._directions(texts) @ self._directions(others).T
-        largest: list[float] = cosines.max(1, initial=0.0).tolist()
-        return largest
+        return [*map(float, (self._directions(texts) @ self._directions(others).T).max(1, initial=0.0))]
 
     def _directions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of texts; zeros for an unknown one."""
@@ -452,11 +447,9 @@ class QueryVectors:
             self._kept = {}
         kept = self._kept
         new = [text for text in dict.fromkeys(texts) if text not in kept]
-        known = self._known(new)
-        sums = np.zeros((len(new), self.dimensions), np.float32)
-        for number in range(max(map(len, known), default=0)):  # most have one token
-            having = [at for at, tokens in enumerate(known) if len(tokens) > number]
-            sums[having] += self._rows([known[at][number] for at in having])
+        known, sums = self._known(new), np.zeros((len(new), self.dimensions), np.float32)
+        owners = np.repeat(np.arange(len(new)), [*map(len, known)])
+        np.add.at(sums, owners, self._rows([*chain.from_iterable(known)]))
         kept.update(zip(new, sums / norms(sums).clip(1)[:, None], strict=True))
         return np.array([kept[text] for text in texts]).reshape(-1, self.dimensions)
 
@@ -473,50 +466,36 @@ class QueryVectors:
 
     def plain_tokens(self, texts: Iterable[str]) -> list[list[int] | None]:
         """Return the token ids of texts, ignoring case; None for one that needs the tokenizer."""
-        words = [*map(self._words_of, texts)]
-        known = self._tokens_of(chain.from_iterable(filter(None, words)))
+        words = [_WORDS.findall(known_marks(text)) if self._is_plain(text) else None for text in texts]
+        every = {word for own in words for word in own or ()}
+        listed, known = self._lexicon.tokens(every), dict[str, list[int]]()
+        for word in every:
+            tokens, rest = listed.get(word, ([], word))
+            if rest.isascii():
+                parts = [_looked_up(self._pieces, part.lower()) for part in _WORDS.findall(rest)]
+                known[word] = [*tokens, *chain.from_iterable(parts)]
         return [
-            None
-            if own is None or sum([known[word][1] for word in own]) > LOOK_UPS
-            else [token for word in own for token in known[word][0]]
+            [token for word in own for token in known[word]] if own is not None and known.keys() >= {*own} else None
             for own in words
         ]
 
-    def _words_of(self, text: str) -> list[str] | None:
-        """Return the words of a text, or None if it has too many, or a mark with which special tokens start."""
-        if self._pieces is None or "[" in text or not text.replace("\n", " ").isprintable():
-            return None
-        words = _WORDS.findall(known_marks(text))
-        return words if len(words) <= LOOK_UPS else None
-
-    def _tokens_of(self, words: Iterable[str]) -> Mapping[str, tuple[tuple[int, ...], int]]:
-        """Return word → its token ids, and the lookups that they took: too many if it needs the tokenizer."""
-        known, every = dict[str, tuple[tuple[int, ...], int]](), list(dict.fromkeys(words))
-        listed = self._lexicon.tokens(every)
-        for word in every:
-            own, rest = listed.get(word, ([], word))
-            tokens, left = tuple(own), LOOK_UPS if rest.isascii() else -1
-            for part in _WORDS.findall(rest) if left > 0 else ():
-                pieces, left = _looked_up(self._pieces or [], part.lower(), left)
-                tokens += pieces
-            known[word] = tokens, LOOK_UPS - left
-        return known
+    def _is_plain(self, text: str) -> bool:
+        """Return whether a text is short and has no mark with which special tokens start."""
+        return len(text) <= LONGEST_PLAIN and "[" not in text and text.replace("\n", " ").isprintable()
 
 
-def _looked_up(pieces: Sequence[bytes], word: str, left: int) -> tuple[tuple[int, ...], int]:
-    """Split a lower-case word into the longest known pieces; return them and the lookups left (below 0: too few)."""
-    numbers: list[int] = []
-    start = 0
-    while start < len(word) and left >= 0:
+def _looked_up(pieces: Sequence[bytes], word: str) -> list[int]:
+    """Split a lower-case word into the longest known pieces."""
+    numbers, start = list[int](), 0
+    while start < len(word) <= LONGEST_WORD:
         mark = CONTINUED if start else ""
         for end in range(min(len(word), start + LONGEST_PIECE), start, -1):
-            left -= 1
             key = f"{mark}{word[start:end]} ".encode()
             at = bisect_left(pieces, key)
             if at < len(pieces) and pieces[at].startswith(key):
                 break
         else:
-            return (UNKNOWN_ID,), left
+            return [UNKNOWN_ID]
         numbers.append(int(pieces[at][len(key) :]))
         start = end
-    return (UNKNOWN_ID,) if len(word) > LONGEST_WORD else tuple(numbers), left
+    return numbers or [UNKNOWN_ID]

@@ -303,13 +303,10 @@ def _succeeded(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Itera
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
     """Yield hits with those that say something newer about the same subject, if one of the examined can."""
-
-    def keeps(hit: Candidate) -> bool:
-        return hit.spoken or bases.open[hit.key[0]].base.kind == "memory"
-
-    if not any(map(keeps, plan.examined)):
+    kept = {number for number, base in enumerate(bases.open) if base.base.kind == "memory"}
+    if not any(hit.spoken or hit.key[0] in kept for hit in plan.examined):
         return
-    texts = [text for text in bases.texts(hits[:COMPARED]) if keeps(text[0]) or is_conversation(*text[1:])]
+    texts = [text for text in bases.texts(hits[:COMPARED]) if text[0].key[0] in kept or is_conversation(*text[1:])]
     if len(texts) < 2:
         return
     facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])

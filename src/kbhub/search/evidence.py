@@ -180,8 +180,8 @@ NAMED = RankingSignal((NAME,), _add_named)
 def rarity(word: str) -> float:
     """Return the rarity of a word, or of the rarest part of a phrase, from `COMMONEST` to some 1.7."""
     model = _model()
-    length = model.longest(_bare(word)) if model else None
-    return UNKNOWN if length is None else max(COMMONEST, length)
+    length = model.longest(_bare(word)) if model else 0.0
+    return max(COMMONEST, length) if length else UNKNOWN
 
 
 def cohesion(words: Iterable[str]) -> float:
@@ -246,9 +246,8 @@ class QueryTerms:
         everywhere = set(map(itemgetter(1), words)).union(titled, *map(short_stems, (*headings, *names)))
         for above in (title, *headings):
             everywhere.update(*self._pairs.intersection(_part_pairs(above)))
-        terms = list(self._terms)
-        for word, forms, rare in self._spellings:
-            terms.append((word, max(forms, key=partial(_found_of, everywhere)), rare))
+        best = partial(max, key=partial(_found_of, everywhere))
+        terms = [*self._terms, *[(word, best(forms), rare) for word, forms, rare in self._spellings]]
         shares = dict.fromkeys(self._stems, 0.0)
         for _, parts, rare in terms:
             for stem in parts:

@@ -24,7 +24,17 @@ from kbhub.index.query.parser import MARKS, Term, parse_query
 from kbhub.index.query.spelling import Respelling, corrected, corrections
 from kbhub.index.references import STALE_DAYS, Declarations, age_days, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
-from kbhub.search.plan import Candidate, OpenBases, Plan, RankingSignal, SignalPart, TermWeights, by_base, declared_in
+from kbhub.search.plan import (
+    Candidate,
+    OpenBases,
+    Plan,
+    RankingSignal,
+    SignalPart,
+    TermWeights,
+    WeightedTerm,
+    by_base,
+    declared_in,
+)
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Correction, Hit, Mode, Query, SearchResult, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
@@ -119,7 +129,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
             if "keyword" in query.without:
                 rankings.pop("keyword", None)
 
-    plan.weighted = words.terms or retrieval.unweighted(plan.sought)
+    plan.weighted = words.terms or [WeightedTerm(term.text, term.tokens, 1.0) for term in plan.sought]
     plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
     places = partial(retrieval.places_of, bases.indexes)
     hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)

@@ -229,11 +229,6 @@ def looked_up(
     return occurring, tuple(weighted), tuple(missing), unmatched
 
 
-def unweighted(terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
-    """Return terms with the same weight, for a query whose words were not looked up."""
-    return tuple([WeightedTerm(term.text, term.tokens, 1.0) for term in terms])
-
-
 def places_of(indexes: Sequence[Index | None], keys: Sequence[Key]) -> dict[Key, Place]:
     """Look up the places of chunks, which break ties."""
     places: dict[Key, Place] = {}

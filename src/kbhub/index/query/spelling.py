@@ -207,7 +207,7 @@ def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str
         return None
     if own and known_stems().issuperset(stems(bare)):
         return None
-    if not own and packaged_embedder().queries().longest(bare) is not None:
+    if not own and packaged_embedder().queries().longest(bare):
         same = packaged_embedder().queries().cohesion((bare, name)) >= SAME_MEANING and any(
             name in _written(text, term)
             for index in indexes
@@ -239,11 +239,9 @@ def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
     (stem,) = stems(word)[:1] or (word,)
     most = _most_slips(word)
     fixed = set(stems(" ".join(_single_slips(word))))
-    counted: dict[str, int] = {}
+    counted = Counter[str]()
     for index in indexes:
-        first = terms_with_prefix(index, stem[:INTACT]) | terms_among(index, fixed)
-        for term, chunks in first.items():
-            counted[term] = counted.get(term, 0) + chunks
+        counted.update(terms_with_prefix(index, stem[:INTACT]) | terms_among(index, fixed))
     likely = sorted(
         (slips, term[0] != stem[0], -chunks, term)
         for term, chunks in counted.items()
