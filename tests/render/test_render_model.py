@@ -277,7 +277,7 @@ def test_a_report_is_written_twice():
         'Parts\n  - #0000bb · path "b\' .md" · B\nNote: Odd.'
     )
     assert terminal.text(report) == 'Found a, b; open it with `kbhub read a.md:1`\n\nParts\n  #0000bb  b"␊.md    B'
-    assert terminal.notes(report) == ["Odd."]
+    assert [*map(terminal.line, report.notes)] == ["Odd."]
 
 
 def test_what_does_not_fit_is_counted():

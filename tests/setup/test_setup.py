@@ -28,7 +28,7 @@ MALFORMED = {
 def started(account, name) -> list[str]:
     """What the file of a client starts."""
     found = registrations(Machine(account.home, account.env, "linux"))
-    return next(list(one.argv) for one in found if (one.client, one.name) == (name, "kbhub"))
+    return next(list(one.entry.argv) for one in found if (one.client.name, one.entry.name) == (name, "kbhub"))
 
 
 def backups(file: Path) -> list[Path]:

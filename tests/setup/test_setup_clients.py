@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from kbhub.setup.clients import CLIENTS, ClientName, Machine, client_named
-from kbhub.setup.plan import Installation, Registration, carry_out, launch
+from kbhub.setup.plan import Installation, carry_out, launch
 from kbhub.setup.registration import chosen_clients, client_tasks, registrations, unregistered
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
@@ -72,8 +72,8 @@ def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_
     steps = [carry_out(task) for task in client_tasks([client], machine, ("/x/kbhub", "serve"), remove=False)]
     assert [step.state for step in steps] == ["done"]
     assert os.name == "nt" or not new or machine.file(client).stat().st_mode & 0o777 == 0o600
-    (found,) = (one for one in registrations(machine) if one.client == client.name)
-    assert (found.argv, found.enabled) == (("/x/kbhub", "serve"), True)
+    (found,) = (one for one in registrations(machine) if one.client == client)
+    assert (found.entry.argv, found.entry.enabled) == (("/x/kbhub", "serve"), True)
     assert client.title not in unregistered(machine)
     steps = [carry_out(task) for task in client_tasks([client], machine, ("/x/kbhub", "serve"), remove=True)]
     assert [step.state for step in steps] == ["done"]
@@ -190,12 +190,11 @@ def test_registrations_are_found_in_every_format(tmp_path):
 
     found = registrations(Machine(tmp_path, env, "linux"))
 
-    assert [(one.client, one.name, bool(one.program), one.enabled, bool(one.fault)) for one in found] == [
-        ("codex", "kbhub", True, True, False), ("cursor", "notes", False, True, False),
-        ("opencode", "kbhub", True, True, False), ("goose", "kbhub", True, False, False),
-        ("kiro", "kbhub", True, True, False), ("lm-studio", "kbhub", False, True, True),
+    servers = [(one.client.name, one.entry.name, one.entry.enabled) for one in found]
+    assert [(*known, bool(one.program), bool(one.fault)) for known, one in zip(servers, found, strict=True)] == [
+        ("codex", "kbhub", True, True, False), ("cursor", "notes", True, False, False),
+        ("opencode", "kbhub", True, True, False), ("goose", "kbhub", False, True, False),
+        ("kiro", "kbhub", True, True, False), ("lm-studio", "kbhub", True, False, True),
     ]  # fmt: skip
-    assert found[0].argv == (str(program), "serve")
-    assert not any("s3cret" in one.model_dump_json() for one in found)
-    assert isinstance(found[0], Registration)
+    assert found[0].entry.argv == (str(program), "serve")
     assert unregistered(Machine(tmp_path, env, "linux")) == ("Amp",)

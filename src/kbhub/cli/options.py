@@ -25,8 +25,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
 from kbhub.render.formats import Format
 from kbhub.render.report import Listing, Report
-from kbhub.render.terminal import Painter, json_escaped, neutralised, warnings_text
-from kbhub.render.terminal import notes as notes_of
+from kbhub.render.terminal import Painter, json_escaped, line, neutralised, warnings_text
 from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
 from kbhub.sync.freshness import Patience, first_indexes, freshen, sync
@@ -405,7 +404,7 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
         show(json_escaped(result if isinstance(result, str) else result.model_dump_json(indent=2)))
     else:
         said = reply.text() if callable(reply.text) else reply.text
-        noted = [*(notes_of(said) if isinstance(said, Report) else ()), *reply.notes]
+        noted = [*map(line, said.notes if isinstance(said, Report) else ()), *reply.notes]
         if form != "text" and result is not None:
             rows = said.rows if isinstance(said, Report) else reply.rows
             written = listings.formatted(rows(), form) if rows else ""

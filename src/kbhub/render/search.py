@@ -390,8 +390,8 @@ def answer_notes(answer: Answer, queries: Sequence[str] = ()) -> list[str]:
     """Return notes on the writer of an answer, on removed sentences, on limits, and what to do next."""
     written = [say("Written by {}.", _writer(answer))] if answer.outcome in ("written", "not_answered") else []
     verdict = [verdict_words(answer.verdict)] if answer.verdict else []
-    noted = terminal.notes(answer_report(answer))
-    return [*map(terminal.line, written), *verdict, *noted, *map(terminal.line, _asked_again(answer, queries))]
+    noted = [*answer_report(answer).notes, *_asked_again(answer, queries)]
+    return [*map(terminal.line, written), *verdict, *map(terminal.line, noted)]
 
 
 def _asked_again(answer: Answer, queries: Sequence[str]) -> list[Text]:

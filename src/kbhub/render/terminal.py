@@ -92,11 +92,6 @@ def text(
     return "\n".join([*lines, *(["", line(report.foot)] if report.foot else [])]).strip("\n")
 
 
-def notes(report: Report) -> list[str]:
-    """Return the notes of a report, for standard error."""
-    return [*map(line, report.notes)]
-
-
 def line(text: Text) -> str:
     """Return a text on one line for a person."""
     match text:

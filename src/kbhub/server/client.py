@@ -98,6 +98,14 @@ _CHOICE: dict[str, Any] = {"type": "object", "properties": {}}
 """Nothing to fill in: to accept is yes."""
 
 
+async def asked_for(context: Context[Any, Any], request: Any, kind: type[Answer], seconds: float) -> Answer:
+    """Ask the client by a request of our own; raise `TimeoutError`, `MCPError` or `ValidationError`."""
+    with anyio.fail_after(seconds):
+        metadata = ServerMessageMetadata(related_request_id=context.request_id)
+        answer: Answer = await context.session.send_request(request, kind, metadata=metadata)
+        return answer
+
+
 async def answer_of(
     context: Context[Any, Any], key: str, request: Any, kind: type[Answer], seconds: float
 ) -> Answer | types.InputRequiredResult | None:
@@ -108,10 +116,7 @@ async def answer_of(
     if is_stateless(context):
         return types.InputRequiredResult(input_requests={key: request}, request_state=key)
     try:
-        with anyio.fail_after(seconds):
-            metadata = ServerMessageMetadata(related_request_id=context.request_id)
-            answered: Answer = await context.session.send_request(request, kind, metadata=metadata)
-            return answered
+        return await asked_for(context, request, kind, seconds)
     except (MCPError, TimeoutError, ValidationError) as error:
         log.info("The client gave no answer: %s", error)
         return None

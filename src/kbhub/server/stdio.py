@@ -10,7 +10,6 @@ import logging
 import os
 import select
 import signal
-import stat
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -54,14 +53,6 @@ class Streams:
 
     def __init__(self, source: RawIOBase, sink: RawIOBase) -> None:
         self._source, self._sink, self._ended = source, sink, False
-        self._writable: select.poll | None = None
-        """For whether the client takes `PIPE_BUF` bytes at once; None where there is none."""
-        # POSIX guarantees it of pipes. Node gives its children Unix sockets, which are writable while three quarters of
-        # their buffer are free on Linux, and 2,048 bytes, four times `PIPE_BUF`, on macOS.
-        kind = os.fstat(sink.fileno()).st_mode
-        if hasattr(select, "poll") and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
-            self._writable = select.poll()
-            self._writable.register(sink.fileno(), select.POLLOUT)
 
     async def hear(self) -> bytes:
         """Return the next data; empty at the end."""
@@ -72,13 +63,6 @@ class Streams:
     async def say(self, line: bytes) -> None:
         """Send a line."""
         await run_sync(self._write, line, abandon_on_cancel=True)
-
-    def say_at_once(self, line: bytes) -> bool:
-        """Send a line if that cannot block; return whether it was sent."""
-        if self._writable is None or len(line) > select.PIPE_BUF or not self._writable.poll(0):
-            return False
-        self._write(line)
-        return True
 
     def gone(self) -> bool:
         """Return whether the client has closed its end, even if there is data left to read."""
@@ -189,10 +173,6 @@ class Transport(Protocol):
     async def say(self, line: bytes) -> None:
         """Send a line. Can be cancelled even while the client does not read."""
 
-    def say_at_once(self, _line: bytes) -> bool:
-        """Send a line if that cannot block; return whether it was sent."""
-        return False
-
     def gone(self) -> bool:
         """Return whether the client has closed its end, even if there is data left to read."""
 
@@ -272,11 +252,10 @@ async def _say(sent: Any, client: Transport, conversation: anyio.CancelScope, ca
     async with sent:
         async for item in sent:
             line = item if isinstance(item, bytes) else _line(item.message)
-            if not client.say_at_once(line):  # a thread and two tasks cost half a millisecond of two busy cores
-                async with anyio.create_task_group() as group:
-                    group.start_soon(end_if_unheard)
-                    await client.say(line)
-                    group.cancel_scope.cancel()
+            async with anyio.create_task_group() as group:
+                group.start_soon(end_if_unheard)
+                await client.say(line)
+                group.cancel_scope.cancel()
             if not isinstance(item, bytes):
                 calls.said(item.message)
 

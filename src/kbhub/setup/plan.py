@@ -174,26 +174,6 @@ class SetupReport(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-class Registration(Model):
-    """The server as a client of this machine has it."""
-
-    client: str = Field(description="Name of the client.")
-    title: str = Field(description="The same for people.")
-    file: Path = Field(description="Where it is registered.")
-    name: str = Field(description="Name of the server there.")
-    command: str = Field(description="What the client starts.")
-    args: tuple[str, ...] = Field((), description="With which arguments.")
-    env: dict[str, str] = Field(default_factory=dict, exclude=True, description="And which variables; may be secrets.")
-    enabled: bool = Field(True, description="Whether the client starts it at all.")
-    program: str | None = Field(None, description="The program that the command starts; null if it does not exist.")
-    fault: str = Field("", description="Why the client's file cannot be read, if so.")
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """The command with its arguments."""
-        return (self.command, *self.args)
-
-
 @struct
 class PlannedStep:
     """A step and the function that carries it out."""

@@ -8,6 +8,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -18,7 +19,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from kbhub.errors import ConfigError
 from kbhub.setup.clients import CLIENTS, SERVER, AnyName, Client, Form, Machine, Shape, client_named
-from kbhub.setup.plan import MAX_BYTES, MODE, PlannedStep, Registration, Step, failed, major_version, original, planned
+from kbhub.setup.plan import MAX_BYTES, MODE, PlannedStep, Step, failed, major_version, original, planned
 from kbhub.values import struct
 from kbhub.workspace import config_edits
 from kbhub.workspace.config import BOM, parse_jsonc
@@ -42,10 +43,23 @@ class RegisteredServer:
     """A server's entry, parsed."""
 
     name: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    enabled: bool
-    keys: frozenset[str]
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    enabled: bool = True
+    keys: frozenset[str] = frozenset()
+
+
+@struct
+class Registration:
+    """The server as a client of this machine has it."""
+
+    client: Client
+    file: Path
+    entry: RegisteredServer
+    program: str | None = None
+    """What the entry starts; None if it does not exist."""
+    fault: str = ""
+    """Why the file cannot be read."""
 
 
 @struct
@@ -123,31 +137,27 @@ def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
 
 def registrations(machine: Machine) -> tuple[Registration, ...]:
     """Find the server in the user's files of all clients; those of projects may not be trustworthy."""
-    found = []
+    found = list[Registration]()
     for client in CLIENTS:
         if not (file := machine.file(client)).is_file():
             continue
-        about: dict[str, Any] = {"client": client.name, "title": client.title, "file": file}
         try:
             raw = servers(data_of(file, client.form), _keys(client, file, machine), file)
         except ConfigError as error:
-            found.append(Registration(**about, name=SERVER, command="", fault=str(error)))
+            found.append(Registration(client, file, RegisteredServer(SERVER), fault=str(error)))
             continue
         for entry in (entry_of(key, fields, client.shape) for key, fields in raw.items()):
-            if entry.name != SERVER and not runs_kbhub(entry):
-                continue
-            path = entry.env.get("PATH", machine.env.get("PATH", ""))
-            command = entry.argv[0] if entry.argv else ""
-            program = shutil.which(command, path=path) if entry.argv else None
-            about |= {"enabled": entry.enabled, "env": dict(entry.env), "program": program}
-            found.append(Registration(**about, name=entry.name, command=command, args=entry.argv[1:]))
+            if entry.name == SERVER or runs_kbhub(entry):
+                path = entry.env.get("PATH", machine.env.get("PATH", ""))
+                program = shutil.which(entry.argv[0], path=path) if entry.argv else None
+                found.append(Registration(client, file, entry, program))
     return tuple(found)
 
 
 def unregistered(machine: Machine) -> tuple[str, ...]:
     """Return the titles of installed clients that lack the server."""
-    names = {registration.client for registration in registrations(machine)}
-    return tuple(client.title for client in CLIENTS if client.name not in names and machine.has(client))
+    having = [registration.client for registration in registrations(machine)]
+    return tuple(client.title for client in CLIENTS if client not in having and machine.has(client))
 
 
 SHOWN = "Adds {}, so that the client always shows the tools to its model."

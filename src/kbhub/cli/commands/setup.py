@@ -125,7 +125,7 @@ def setup(
     if skill or no_server:
         tasks += skill_tasks(chosen, machine, remove=remove)
         notes += () if tasks else (NO_SKILL,)
-    there = {one.client for one in registrations(machine)} if no_server and not remove else set()
+    there = {one.client.name for one in registrations(machine)} if no_server and not remove else set()
     if still := " ".join(f"--client {one.name}" for one in chosen if one.name in there):
         notes += (REGISTERED.format(still),)
     if subagent:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kbhub.values import struct
-from kbhub.workspace.files import FileStates, own_folder, private_directory, user_home
+from kbhub.workspace.files import FileStates, own_folder, private_directory, user_home, write_atomically
 
 TOKEN_BYTES = 32
 """Random bytes of the token: 256 bits cannot be guessed."""
@@ -271,11 +271,8 @@ def write_note(path: Path, seen: Sequence[Any], method: str, params: Any, result
     if [method, params, result] in told:
         return
     told = [*(one for one in told if one[:2] != [method, params]), [method, params, result]]
-    unfinished = path.with_suffix(f".{os.getpid()}")
     private_directory(path.parent)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump([seen, told[-MOST_NOTED:]], file)
-    unfinished.replace(path)
+    write_atomically(path, json.dumps([seen, told[-MOST_NOTED:]]))
     for old in sorted(path.parent.iterdir(), key=lambda one: -one.stat().st_mtime)[MOST_NOTES:]:
         old.unlink(missing_ok=True)
 

@@ -8,10 +8,8 @@ from functools import partial
 from math import inf
 from typing import Annotated, Any
 
-import anyio
 from mcp import MCPError, types
 from mcp.server.mcpserver import Context
-from mcp.shared.message import ServerMessageMetadata
 from mcp.types import CallToolResult
 from pydantic import Field, ValidationError
 
@@ -27,7 +25,7 @@ from kbhub.render.report import model_answer
 from kbhub.render.search import answer_report, search_answer
 from kbhub.search.search import search_assisted
 from kbhub.server.calls import Calls
-from kbhub.server.client import ServerExtension, client_name, is_stateless, offers, view_for
+from kbhub.server.client import ServerExtension, asked_for, client_name, is_stateless, offers, view_for
 from kbhub.server.definitions import Names, Wordings, brief, model_of
 from kbhub.types import BOUNDS, Granularity, Hit, Mode, Query, SearchResult
 from kbhub.usage.log import USER, record
@@ -172,20 +170,15 @@ def prepared_before(context: Context[Any, Any]) -> Prepared | None:
 async def sampled(context: Context[Any, Any], request: WritingRequest, seconds: float) -> ModelText | str:
     """Ask the client's model by a request of our own; return what it wrote, or why it wrote nothing."""
     try:
-        with anyio.fail_after(seconds):
-            # `session.create_message` does the same, with a deprecation warning.
-            answer = await context.session.send_request(
-                types.CreateMessageRequest(params=_params(request)),
-                types.CreateMessageResult,
-                metadata=ServerMessageMetadata(related_request_id=context.request_id),
-            )
+        # `session.create_message` does the same, with a deprecation warning.
+        asked = types.CreateMessageRequest(params=_params(request))
+        return _written(await asked_for(context, asked, types.CreateMessageResult, seconds))
     except TimeoutError:
         return f"The client's model did not answer within {seconds:g} seconds."
     except MCPError as error:
         return f"The client refused: {one_line(error.message, REASON_BYTES)}."
     except ValidationError:
         return "The client sent a malformed answer."
-    return _written(answer)
 
 
 def _params(request: WritingRequest) -> types.CreateMessageRequestParams:

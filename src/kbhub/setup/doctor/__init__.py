@@ -23,8 +23,7 @@ from kbhub.reading.reports import Diagnosis, Finding, bad, ok
 from kbhub.setup.cache import FILE_MODE, own_places, state_of, too_open
 from kbhub.setup.clients import Machine
 from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, trust_findings
-from kbhub.setup.plan import Registration
-from kbhub.setup.registration import registrations, unregistered
+from kbhub.setup.registration import Registration, registrations, unregistered
 from kbhub.sync.background import embedded
 from kbhub.sync.freshness import sync
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
@@ -264,7 +263,7 @@ def client_findings(hub: Hub) -> list[Finding]:
     """Check all registrations in the user's own files; project files are untrusted, so nothing there is started."""
     machine = Machine(hub.options.home, hub.options.env)
     registered = registrations(machine)
-    usable = [registration for registration in registered if registration.program and registration.enabled]
+    usable = [registration for registration in registered if registration.program and registration.entry.enabled]
     distinct = {_identity(registration): registration for registration in usable}
     faults: dict[tuple[object, ...], str] = {}
     if distinct:
@@ -273,7 +272,8 @@ def client_findings(hub: Hub) -> list[Finding]:
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = pool.map(
-                lambda one: shake_hands((str(one.program), *one.args), one.env, machine.env), distinct.values()
+                lambda one: shake_hands((str(one.program), *one.entry.argv[1:]), one.entry.env, machine.env),
+                distinct.values(),
             )
             faults = dict(zip(distinct, outcomes, strict=True))
     findings = [_client_finding(registration, faults.get(_identity(registration), "")) for registration in registered]
@@ -285,25 +285,26 @@ def client_findings(hub: Hub) -> list[Finding]:
 
 
 def _identity(registration: Registration) -> tuple[object, ...]:
-    return (registration.program, registration.args, tuple(sorted(registration.env.items())))
+    return (registration.program, registration.entry.argv[1:], tuple(sorted(registration.entry.env.items())))
 
 
 def _client_finding(registration: Registration, fault: str) -> Finding:
-    line = " ".join(registration.argv)
-    remedy = f"Run `kbhub setup --client {registration.client}` to register this kbhub."
+    client, entry = registration.client, registration.entry
+    line = " ".join(entry.argv)
+    remedy = f"Run `kbhub setup --client {client.name}` to register this kbhub."
     level: Literal["warning", "error"] = "error"
     if registration.fault:
         message, level = f"Its file has a problem: {registration.fault.rstrip('.')}.", "warning"
         remedy = "Fix the file; until then, kbhub does not change it."
-    elif not registration.command:
-        message = f"The entry {registration.name!r} in {registration.file} has no command."
+    elif not entry.argv:
+        message = f"The entry {entry.name!r} in {registration.file} has no command."
     elif not registration.program:
-        message = f"{registration.file} starts {registration.command}, which does not exist or cannot be run."
-    elif not registration.enabled:
+        message = f"{registration.file} starts {entry.argv[0]}, which does not exist or cannot be run."
+    elif not entry.enabled:
         message, level = f"It is registered in {registration.file} but disabled there.", "warning"
         remedy = "Enable it in the client's settings."
     elif fault:
         message, remedy = f"{line} {fault.rstrip('.')}.", f"Run it in a shell to see why. {remedy}"
     else:
-        return ok(CHECK, f"{line} starts and answers", registration.title)
-    return bad(CHECK, message, remedy, registration.title, level)
+        return ok(CHECK, f"{line} starts and answers", client.title)
+    return bad(CHECK, message, remedy, client.title, level)
