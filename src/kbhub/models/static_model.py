@@ -395,8 +395,8 @@ LONGEST_PLAIN = 8_000
 LONGEST_WORD = 100
 """Characters of the longest word that is split; longer ones are unknown (BERT's rule)."""
 
-WORDS_KEPT = 4096
-"""Words whose vectors are cached, as texts repeat words: 4 MB."""
+WORDS_KEPT = 16_384
+"""Words whose tokens are cached, as queries and texts repeat words: some 3 MB."""
 
 _WORDS = re.compile(WORD_OR_MARK)
 
@@ -412,7 +412,7 @@ class QueryVectors:
         except (OSError, KeyError, ValueError) as error:
             raise EmbedderError(f"Cannot load the embedding model {str(folder)!r}: {error}") from error
         self.dimensions = int(self._matrix.shape[1])
-        self._kept: dict[str, NDArray[np.float32]] = {}
+        self._tokens = dict[str, list[int]]()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return one vector per text, or None if one needs the tokenizer; see `Embedder.embed`."""
@@ -429,7 +429,7 @@ class QueryVectors:
 
     def longest(self, text: str) -> float:
         """Return the length of the longest token vector of a text, relative to the median, or 0 if none is known."""
-        return float(norms(self._rows(*self._known([text]))).max(initial=0.0)) / MEDIAN_NORM
+        return float(norms(self._rows([text])[0]).max(initial=0.0)) / MEDIAN_NORM
 
     def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts."""
@@ -443,41 +443,40 @@ class QueryVectors:
 
     def _directions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of texts; zeros for an unknown one."""
-        if len(self._kept) > WORDS_KEPT:
-            self._kept = {}
-        kept = self._kept
-        new = [text for text in dict.fromkeys(texts) if text not in kept]
-        known, sums = self._known(new), np.zeros((len(new), self.dimensions), np.float32)
-        owners = np.repeat(np.arange(len(new)), [*map(len, known)])
-        np.add.at(sums, owners, self._rows([*chain.from_iterable(known)]))
-        kept.update(zip(new, sums / norms(sums).clip(1)[:, None], strict=True))
-        return np.array([kept[text] for text in texts]).reshape(-1, self.dimensions)
+        rows, counts = self._rows(texts)
+        sums, starts = np.zeros((len(texts), self.dimensions), np.float32), np.cumsum(counts) - counts
+        for place in range(max(counts, default=0)):  # most have one token
+            more = counts > place
+            sums[more] += rows[starts[more] + place]
+        directions: NDArray[np.float32] = sums / norms(sums).clip(1)[:, None]
+        return directions
 
-    def _known(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[token for token in tokens or () if token != UNKNOWN_ID] for tokens in self.plain_tokens(texts)]
-
-    def _rows(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Return the vectors of tokens, in the unit of int8 rows."""
-        every = np.array(tokens, np.int64)
-        rows, own = np.empty((len(every), self.dimensions), np.float32), every < self._lexicon.first
-        pieces, rows[~own] = self._lexicon.apart(every)
+    def _rows(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the vectors of the known tokens of texts, in the unit of int8 rows, and how many each text has."""
+        found = [tokens or [] for tokens in self.plain_tokens(texts)]
+        tokens, owners = np.array([*chain(*found)], np.int64), np.repeat(np.arange(len(found)), [*map(len, found)])
+        known = tokens != UNKNOWN_ID
+        tokens, counts = tokens[known], np.bincount(owners[known], minlength=len(found))
+        rows, own = np.empty((len(tokens), self.dimensions), np.float32), tokens < self._lexicon.first
+        pieces, rows[~own] = self._lexicon.apart(tokens)
         rows[own] = self._matrix.take(pieces, 0)
-        return rows
+        return rows, counts
 
     def plain_tokens(self, texts: Iterable[str]) -> list[list[int] | None]:
         """Return the token ids of texts, ignoring case; None for one that needs the tokenizer."""
         words = [_WORDS.findall(known_marks(text)) if self._is_plain(text) else None for text in texts]
-        every = {word for own in words for word in own or ()}
-        listed, known = self._lexicon.tokens(every), dict[str, list[int]]()
-        for word in every:
+        self._tokens = known = self._tokens if len(self._tokens) <= WORDS_KEPT else {}
+        new, found = set(chain.from_iterable(filter(None, words))).difference(known), list[list[int] | None]()
+        listed = self._lexicon.tokens(new) if new else {}
+        for word in new:
             tokens, rest = listed.get(word, ([], word))
-            if rest.isascii():
-                parts = [_looked_up(self._pieces, part.lower()) for part in _WORDS.findall(rest)]
-                known[word] = [*tokens, *chain.from_iterable(parts)]
-        return [
-            [token for word in own for token in known[word]] if own is not None and known.keys() >= {*own} else None
-            for own in words
-        ]
+            for part in _WORDS.findall(rest):
+                tokens = [*tokens, *_looked_up(self._pieces, part.lower())]
+            known[word] = tokens if rest.isascii() else []  # the tokenizer knows more
+        for own in words:
+            ids = [known[word] for word in own or ()]
+            found.append([*chain(*ids)] if own is not None and all(ids) else None)
+        return found
 
     def _is_plain(self, text: str) -> bool:
         """Return whether a text is short and has no mark with which special tokens start."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
-from operator import itemgetter, mul
+from operator import attrgetter, itemgetter, mul
 
 from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
@@ -57,8 +57,8 @@ def _add_spoken(plan: Plan, bases: OpenBases, _: list[Candidate]) -> None:
         return
     texts, spoken = bases.texts(plan.examined), 0
     for hit, chunk, document in texts:
-        hit.spoken = is_conversation(chunk, document)
-        spoken += hit.spoken
+        is_spoken = is_conversation(chunk, document)
+        hit.replaceable, spoken = is_spoken or document.kind == "memory", spoken + is_spoken
     share = (spoken / max(1, len(texts)) - LEAST_SHARE) / (1 - LEAST_SHARE)
     if share <= 0:
         return
@@ -303,10 +303,9 @@ def _succeeded(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Itera
 
 def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
     """Yield hits with those that say something newer about the same subject, if one of the examined can."""
-    kept = {number for number, base in enumerate(bases.open) if base.base.kind == "memory"}
-    if not any(hit.spoken or hit.key[0] in kept for hit in plan.examined):
+    if not any(map(attrgetter("replaceable"), plan.examined)):
         return
-    texts = [text for text in bases.texts(hits[:COMPARED]) if text[0].key[0] in kept or is_conversation(*text[1:])]
+    texts = [text for text in bases.texts(hits[:COMPARED]) if text[2].kind == "memory" or is_conversation(*text[1:])]
     if len(texts) < 2:
         return
     facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])

@@ -158,7 +158,8 @@ class Candidate:
     evidence: Evidence | None = None
     sought: bool = False
     """Whether the query is nothing but the name of its document, of several words, or its number."""
-    spoken: bool = False
+    replaceable: bool = False
+    """Whether it is examined, and of a memory or a conversation: something said later may replace it."""
     replaces: Sequence[Key] = ()
     replaced_by: Key | None = None
     more: list[Candidate] = field(default_factory=list)
