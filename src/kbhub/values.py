@@ -19,6 +19,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -185,6 +186,16 @@ def age_text(days: int, ending: str = " old") -> str:
     if days >= int(DAYS_A_YEAR):
         return f"{'a year' if years == '1' else f'{years} years'}{ending}"
     return f"{counted(days, 'day') if months < 2 else f'{months} months'}{ending}"
+
+
+def moment_of(text: Any) -> float | None:
+    """Return a time in ISO 8601, by default UTC, in seconds since the epoch; None for anything else."""
+    with contextlib.suppress(TypeError, ValueError, OverflowError, OSError):
+        moment = datetime.fromisoformat(text)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        datetime.fromtimestamp(seconds, UTC)  # the last days of the calendar may not exist in UTC
+        return seconds
+    return None
 
 
 def shared_start(left: Sequence[T], right: Sequence[T]) -> tuple[T, ...]:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from kbhub.documents.converted import Part, document_of_parts, storable
 from kbhub.documents.secrets import find_secrets, masked
 from kbhub.types import Document
-from kbhub.values import struct
+from kbhub.values import moment_of, struct
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.formats import LOG_SUFFIX, is_session
 from kbhub.workspace.settings import DEFAULT_FILE_BYTES
@@ -534,8 +534,5 @@ def _title(transcript: Transcript, path: str) -> str:
 
 
 def _moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):  # not a time, or one that does not fit the calendar in UTC
-        return None
+    moment = moment_of(text)
+    return None if moment is None else datetime.fromtimestamp(moment, UTC)

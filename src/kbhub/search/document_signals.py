@@ -21,7 +21,7 @@ from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.references import REJECTED, VERSION, age_days
 from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
-from kbhub.values import DAY_SECONDS, struct
+from kbhub.values import DAY_SECONDS, moment_of, struct
 from kbhub.workspace.discovery import memories_folder, place_of
 
 MONTHS = (
@@ -301,8 +301,8 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
         tags=tuple(tags),
         namespace=unicodedata.normalize("NFKC", _text(values.get("namespace"))).strip("/").casefold(),
-        created=_moment(values.get("created")),
-        updated=_moment(values.get("updated")),
+        created=moment_of(values.get("created")),
+        updated=moment_of(values.get("updated")),
         by=_text(values.get("by")),
         author=_text(values.get("author")),
         source="user" if values.get("source") == "user" else "agent",
@@ -331,15 +331,6 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(filter(None, map(_text, value if isinstance(value, list) else [value])))
-
-
-def _moment(value: Any) -> float | None:
-    with suppress(TypeError, ValueError, OverflowError, OSError):
-        moment = datetime.fromisoformat(value)
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        datetime.fromtimestamp(seconds, UTC)  # the last days of the calendar may not exist in UTC
-        return seconds
-    return None
 
 
 def uses_of(hub: Hub) -> UseCounts:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
@@ -31,7 +30,7 @@ from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
 from kbhub.sync.comparison import DeletedTexts, trusted_time
 from kbhub.types import Base, Document, FileEntry, Kind, Problem
-from kbhub.values import struct
+from kbhub.values import moment_of, struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import converts, is_converted, kind_of, why_unreadable
 
@@ -200,12 +199,8 @@ def _dated(front_matter: Mapping[str, Any]) -> int | None:
     """Return a document's own date (`updated`, else `date`) in seconds since the epoch."""
     for key in ("updated", "date"):
         value = front_matter.get(key)
-        if isinstance(value, str):
-            try:
-                moment = datetime.fromisoformat(value.strip())
-            except ValueError:
-                continue
-            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        if isinstance(value, str) and (moment := moment_of(value.strip())) is not None:
+            return int(moment)
     return None
 
 

@@ -6,8 +6,6 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from itertools import chain, combinations, groupby, islice
 from pathlib import Path
@@ -36,7 +34,7 @@ from kbhub.search.document_signals import MONTHS, WEEKDAYS
 from kbhub.search.search import search
 from kbhub.types import Base, Query
 from kbhub.usage.gaps import list_gaps
-from kbhub.values import struct
+from kbhub.values import moment_of, struct
 from kbhub.workspace.formats import is_markdown
 from kbhub.workspace.git import git_root, hashed, is_shallow, listed, stored, versions
 
@@ -403,11 +401,8 @@ def _otherwise(run: AuditRun, material: Material) -> Iterator[Found]:
 
 def _moment(material: Material, path: str) -> float:
     """Return when a page was verified, dated or else committed, in seconds since the epoch; 0 if nothing says so."""
-    row, moments = material.documents[path], [0.0]
-    with suppress(ValueError):
-        verified = datetime.fromisoformat(_verified(_now(material.base, path) or b""))
-        moments.append(verified.replace(tzinfo=verified.tzinfo or UTC).timestamp())
-    return max(*moments, float(row.dated or 0)) or float(row.committed or 0)
+    row, verified = material.documents[path], moment_of(_verified(_now(material.base, path) or b""))
+    return max(verified or 0.0, float(row.dated or 0)) or float(row.committed or 0)
 
 
 @check("gaps", severity="info")
