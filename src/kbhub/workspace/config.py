@@ -47,13 +47,11 @@ MAX_CONFIG_BYTES = 1024 * 1024
 
 BOM = "\ufeff"
 
-STRING = r'"(?:[^"\\\n]|\\.)*"'
 # Atomic, so that the lookahead for trailing commas cannot end inside a comment, nor stretch one comment over two.
 COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
 # An unclosed string extends to the end of the file: retrying from each of its quotes would take quadratic time.
 _OPEN = r'"(?>(?:[^"\\]|\\.)*)"?'
 _EXTRAS = re.compile(rf"{_OPEN}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
-_TOKENS = re.compile(rf"{STRING}|[{{}}\[\],:]|-?\b(?:NaN|Infinity)\b", re.DOTALL)
 
 
 class _Refused(ValueError):
@@ -92,9 +90,10 @@ def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
     try:
         return _parse(plain), plain
     except json.JSONDecodeError as error:
-        raise _at(where, plain, error.pos, f"malformed JSON: {error.msg}") from error
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ConfigError(where, f"{place}: malformed JSON: {error.msg}") from error
     except _Refused as error:
-        raise _at(where, plain, _find_refused(plain), str(error)) from error
+        raise ConfigError(where, str(error)) from error
     except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or deep nesting
         raise ConfigError(where, f"malformed JSON: {error}") from error
 
@@ -113,35 +112,6 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _parse = partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_constant)
-
-
-def _at(where: Path | str, text: str, position: int, message: str) -> ConfigError:
-    line = text.count("\n", 0, position) + 1
-    column = position - text.rfind("\n", 0, position)
-    return ConfigError(where, f"line {line}, column {column}: {message}")
-
-
-def _find_refused(text: str) -> int:
-    """Offset of the first repeated key, or of the first constant that is not JSON."""
-    objects: list[set[str] | None] = []
-    before = ""
-    for match in _TOKENS.finditer(text):
-        piece = match.group()
-        if piece in ("{", "["):
-            objects.append(set() if piece == "{" else None)
-        elif piece in ("}", "]"):
-            objects.pop()
-        elif piece[0] == '"':
-            keys = objects[-1] if objects else None
-            if keys is not None and before in ("{", ","):
-                key = json.loads(piece)
-                if key in keys:
-                    return match.start()
-                keys.add(key)
-        elif piece not in (",", ":"):
-            return match.start()
-        before = piece
-    return 0
 
 
 HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
