@@ -256,20 +256,34 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
     """Write a file atomically: readers, and crashes, see either the old content or the new."""
     # Renaming is only atomic within a folder.
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-    descriptor = os.open(temporary, _NEW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8") if isinstance(text, str) else text)
-            file.flush()
-            if mode != 0o600 and hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    with _unfinished(path.parent, None, data, mode) as temporary:
+        os.replace(temporary, path)  # noqa: PTH105
     sync_folder(path.parent)
+
+
+@contextmanager
+def _unfinished(
+    folder: Path, descriptor: int | None, data: bytes, mode: int | None, like: os.stat_result | None = None
+) -> Iterator[str]:
+    """Write bytes to a new file, removed at the end if it still exists; yield its path, or its name in `descriptor`."""
+    name = f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
+    place = str(folder / name) if descriptor is None else name
+    opened = os.open(place, _NEW, NEW_FILE_MODE if mode is None else 0o600, dir_fd=descriptor)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            if like is not None and hasattr(os, "fchown"):
+                with suppress(OSError):  # only root may change the owner
+                    os.fchown(file.fileno(), like.st_uid, like.st_gid)
+            if mode is not None and mode != 0o600 and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield place
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(place, dir_fd=descriptor)
 
 
 def content_of(path: Path, limit: int) -> bytes | None:
@@ -375,18 +389,19 @@ class Folder:
 
     def create(self, name: str, data: bytes, mode: int | None = None) -> None:
         """Write a new file; without a mode, it gets the default under the umask."""
-        with self._temporary(data, mode) as temporary:
+        with _unfinished(self.path, self.descriptor, data, mode) as temporary:
             self._check()
-            _move_new(self._at(temporary), self._at(name), self.descriptor, self.descriptor)
+            _move_new(temporary, self._at(name), self.descriptor, self.descriptor)
         self.flush()
 
     def replace(self, name: str, data: bytes, old: Content) -> bool:
         """Replace a file, keeping its mode and, where allowed, its owner."""
-        with self._temporary(data, stat.S_IMODE(old.status.st_mode), old.status) as temporary:
+        mode = stat.S_IMODE(old.status.st_mode)
+        with _unfinished(self.path, self.descriptor, data, mode, old.status) as temporary:
             self._check()
             if not self.is_still(name, old):
                 return False
-            os.replace(self._at(temporary), self._at(name), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+            os.replace(temporary, self._at(name), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         self.flush()
         return True
 
@@ -437,26 +452,6 @@ class Folder:
         for folder in reversed(self.made):
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106
-
-    @contextmanager
-    def _temporary(self, data: bytes, mode: int | None, like: os.stat_result | None = None) -> Iterator[str]:
-        """Write bytes under a random name, which is removed at the end if it still exists."""
-        name = f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
-        descriptor = os.open(self._at(name), _NEW, NEW_FILE_MODE if mode is None else 0o600, dir_fd=self.descriptor)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                if like is not None and hasattr(os, "fchown"):
-                    with suppress(OSError):  # only root may change the owner
-                        os.fchown(file.fileno(), like.st_uid, like.st_gid)
-                if mode is not None and hasattr(os, "fchmod"):
-                    os.fchmod(file.fileno(), mode)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            yield name
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(self._at(name), dir_fd=self.descriptor)
 
     def _at(self, name: str) -> str:
         return name if self.descriptor is not None else str(self.path / name)
