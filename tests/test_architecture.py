@@ -139,8 +139,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 59795,
-    "code lines": 42233,
+    "lines": 59708,
+    "code lines": 42161,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,

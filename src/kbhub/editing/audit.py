@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kbhub.documents.edits import Text, with_texts, with_values
 from kbhub.documents.links import is_inline_tag
@@ -17,15 +16,12 @@ from kbhub.editing.findings import AuditFinding, AuditReport, AuditRun, Change, 
 from kbhub.editing.paths import Location, change_document, find_document, sync_changed, why_not_writable
 from kbhub.editing.renames import LinkChange, not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
+from kbhub.hub import Hub
 from kbhub.reading.lists import short_docids
+from kbhub.sync.comparison import Progress
 from kbhub.sync.freshness import passed_over
 from kbhub.types import Problem, Skipped
 from kbhub.workspace.extensions import extensions, imported
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.sync.comparison import Progress
-
 
 _TAG_KEYS = ("tags", "tag")
 

@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.frozen import Model
+from kbhub.hub import Hub
 from kbhub.index.catalogue import damage_of, unindexed
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import ResolvedLink, resolved_links
 from kbhub.reading.reports import PASSED_OVER
+from kbhub.sync.comparison import Progress
 from kbhub.types import Base, Problem, Skipped
 from kbhub.values import struct
 from kbhub.workspace.extensions import extensions
-
-if TYPE_CHECKING:
-    from kbhub.hub import Hub
-    from kbhub.sync.comparison import Progress
-
 
 Severity = Literal["error", "warning", "info"]
 

@@ -43,14 +43,7 @@ from kbhub.memory.files import (
 from kbhub.memory.results import Exported, Imported, Incoming, Memory, Moved, Record
 from kbhub.search.document_signals import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem, Workspace
-from kbhub.workspace.discovery import (
-    ABOUT_NAME,
-    SYNCED_NAME,
-    MemoryFolder,
-    Scope,
-    described,
-    project_folders,
-)
+from kbhub.workspace.discovery import ABOUT_NAME, SYNCED_NAME, MemoryFolder, Scope, described, project_folders
 from kbhub.workspace.files import expand
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import Identity, git_root, identify

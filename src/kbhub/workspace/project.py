@@ -19,15 +19,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Origin, Problem, Workspace
 from kbhub.values import Value, struct
 from kbhub.workspace.config import CONFIG_NAME, POINTER_NAMES, read_pointer
-from kbhub.workspace.files import (
-    expand,
-    held,
-    is_directory,
-    probe,
-    read_regular,
-    real_path,
-    write_atomically,
-)
+from kbhub.workspace.files import expand, held, is_directory, probe, read_regular, real_path, write_atomically
 from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.settings import Pointer, Use, cut, plainly, shown

@@ -34,9 +34,6 @@ PDF_PAGES = 5000
 PAGE_SECONDS = 10.0
 """Seconds for one page; a full page of text takes some 0.05 s."""
 
-PDF_CHARACTERS = 20_000_000
-"""Most characters of one file: four times what `limits.fileBytes` allows a Markdown document."""
-
 STREAM_BYTES = 10_000_000
 """Most bytes of one unpacked stream: a page of text has some 10 kB, and vector graphics are not searched."""
 
@@ -120,7 +117,7 @@ def read_pdf(path: str, data: bytes) -> Document:
 
 def _pages(reader: PdfReader, count: int) -> tuple[list[Part], list[str]]:
     """Read the pages with text; return them, and messages on what was left out."""
-    ends, characters = time.monotonic() + PDF_SECONDS, 0
+    ends = time.monotonic() + PDF_SECONDS
     chapters = _chapters(reader)
     parts: list[Part] = []
     bad: list[int] = []
@@ -129,14 +126,10 @@ def _pages(reader: PdfReader, count: int) -> tuple[list[Part], list[str]]:
     for number in range(1, min(count, PDF_PAGES) + 1):
         above += chapters.get(number, ())
         try:
-            text = _text_of(reader.pages[number - 1], min(ends, time.monotonic() + PAGE_SECONDS))
-            characters += len(text)
-            if characters > PDF_CHARACTERS:
-                raise OverflowError
-            lines = _lines(text)
+            lines = _lines(_text_of(reader.pages[number - 1], min(ends, time.monotonic() + PAGE_SECONDS)))
         except Exception:  # noqa: BLE001 - a broken page can raise anything, and the others may be fine
-            if time.monotonic() > ends or characters > PDF_CHARACTERS:
-                problems.append(f"It takes too long or has too much text; pages from {number} on are left out.")
+            if time.monotonic() > ends:
+                problems.append(f"It takes too long; pages from {number} on are left out.")
                 break
             bad.append(number)
             continue

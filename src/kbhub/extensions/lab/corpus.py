@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode, parse_document
@@ -21,14 +21,12 @@ from kbhub.index.matches import NaiveIndex
 from kbhub.index.references import ref_of
 from kbhub.search.search import search
 from kbhub.sync.background import embed_ahead
+from kbhub.sync.comparison import Progress
 from kbhub.sync.freshness import sync
 from kbhub.types import MOST_HITS, Mode, Query
 from kbhub.usage.log import log_of
 from kbhub.values import struct
 from kbhub.workspace.files import own_folder, private_directory
-
-if TYPE_CHECKING:
-    from kbhub.sync.comparison import Progress
 
 FOLDER = "eval"
 """Folder in the cache directory for corpora and their indexes; safe to delete."""

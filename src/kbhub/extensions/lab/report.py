@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from pydantic import Field
 
 from kbhub.errors import DatasetError
+from kbhub.extensions.lab.corpus import QueryResult
 from kbhub.extensions.lab.datasets import lines_of
 from kbhub.frozen import Model
 from kbhub.render.terminal import table, visible_line
 from kbhub.values import counted
 from kbhub.workspace.files import write_atomically
-
-if TYPE_CHECKING:
-    from kbhub.extensions.lab.corpus import QueryResult
 
 SCORE_STEP = 1e-6
 """Minimum difference between the scores of a query, because tools sort by score and must keep our order."""

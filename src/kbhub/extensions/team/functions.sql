@@ -291,11 +291,3 @@ BEGIN
   WHERE d.base_id = of_base AND d.path = w.path AND (own IS NULL OR d.author = own);
 END
 $$;
-
-CREATE FUNCTION kbhub.remove_problems(of_base integer, wanted text[], who name DEFAULT current_user) RETURNS void
-  LANGUAGE plpgsql VOLATILE AS_OWNER AS $$
-BEGIN
-  PERFORM kbhub.require(of_base, 2, who);
-  DELETE FROM kbhub.problem p WHERE p.base_id = of_base AND p.path = ANY (wanted);
-END
-$$;

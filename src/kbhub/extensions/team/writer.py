@@ -143,12 +143,9 @@ class PostgresWriter:
             for chunk, title, kind, line, headings, text in rows
         }
 
-    def set_problems(self, problems: Sequence[Problem], paths: Iterable[str] | None = None) -> None:
-        """Replace the problems of files that could not be indexed, at some paths or, if None, all."""
-        if paths is None:
-            self._clear("problem")
-        else:
-            self._rows("SELECT kbhub.remove_problems(%s, %s::text[])", list(paths))
+    def set_problems(self, problems: Sequence[Problem], paths: Iterable[str] | None = None) -> None:  # noqa: ARG002 - all
+        """Replace the problems of files that could not be indexed."""
+        self._clear("problem")
         known = {problem.subject: problem.message for problem in problems}
         self._put("problem", list({**known, **dict(self._refused)}.items()))
 
