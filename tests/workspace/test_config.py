@@ -80,7 +80,7 @@ def test_an_error_in_the_json_names_file_line_and_column(tmp_path):
             read_jsonc(file)
     assert parse_jsonc('{"a": {"x": 1}, "b": {"x": 2}}', "c.json") == {"a": {"x": 1}, "b": {"x": 2}}
     for text in ('{"a": 1, "\\u0061": 2}', '{"b": [{"a": 1, "c": {"a": 2}, "a": 3}]}', '{"b": NaN}'):
-        with pytest.raises(ConfigError, match="'a' occurs twice|NaN is not a JSON value"):
+        with pytest.raises(ConfigError, match=r"'a' occurs twice|NaN is not a JSON value"):
             parse_jsonc(text, "c.json")
 
 
