@@ -310,8 +310,8 @@ def documents_report(documents: Sequence[Listed]) -> Report:
 def contexts_report(contexts: Sequence[Context]) -> Report:
     """Return contexts, a line each."""
     fields = ("base", "path", "context", "file")
-    items = [Item(label=Name(_place(context)), title=Name(context.context), row=True) for context in contexts]
-    return Report(parts=items, rows=lambda: records("context", fields, contexts, lambda one: {"ref": _place(one)}))
+    items = [Item(label=Name(context.place), title=Name(context.context), row=True) for context in contexts]
+    return Report(parts=items, rows=lambda: records("context", fields, contexts, lambda one: {"ref": one.place}))
 
 
 def cleanup_report(cleanup: Cleanup) -> Report:
@@ -329,9 +329,3 @@ def cleanup_report(cleanup: Cleanup) -> Report:
 def _removable(entry: Removable | Spared) -> Item:
     marks = (ago_text(entry.age), Name(str(entry.path)), Name(entry.reason))
     return Item(label=size_text(entry.bytes), marks=marks, row=True)
-
-
-def _place(context: Context) -> str:
-    if context.base is None:
-        return f"/{context.path}"
-    return f"{context.base}/{context.path}" if context.path else context.base

@@ -232,21 +232,18 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     path = hub.config().file
     entry = _entry(hub, old)
     _check_id(new)
-    if old != new and new in hub.config().settings.bases:
+    if new in hub.config().settings.bases:
         raise UsageError(f"A base {new!r} already exists; choose another id, or remove that base first.")
 
     def edit(text: str, _: GlobalConfig) -> str:
-        if old == new:
-            return text
         text = rename_key(text, ["bases", old], new, path)
         for keys in _mentions(hub, old):
             text = set_value(text, keys, new, path)
         return text
 
-    changed = edit_config(hub, edit)
-    note = f"Refs are now {new}@PATH. Links and `related` entries that use {old}@PATH are unchanged."
-    notes = (note,) if changed else ()
-    return _change(hub, new, folder_in(hub, new, entry), entry.engine, notes, changed=changed)
+    edit_config(hub, edit)
+    notes = (f"Refs are now {new}@PATH. Links and `related` entries that use {old}@PATH are unchanged.",)
+    return _change(hub, new, folder_in(hub, new, entry), entry.engine, notes, changed=True)
 
 
 def _mentions(hub: Hub, name: str) -> Iterator[list[Any]]:

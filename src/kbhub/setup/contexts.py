@@ -35,6 +35,11 @@ class Context(Model):
     context: str = Field(description="What is there.")
     file: Path | None = Field(None, description="The file that says so.")
 
+    @property
+    def place(self) -> str:
+        """What it describes, as it is typed on the command line."""
+        return _shown(self.base, self.path)
+
 
 class ContextChange(Model):
     """What adding or removing a context did."""
@@ -115,7 +120,7 @@ def remove_context(hub: Hub, place: ContextTarget) -> ContextChange:
 
 def _shown(base: str | None, path: str) -> str:
     """Return a place as it is typed on the command line."""
-    return "/".join(part for part in (base, path) if part) or EVERY_BASE
+    return f"{base or ''}/{path}" if path or base is None else base
 
 
 def parse_place(hub: Hub, text: str | None) -> ContextTarget:

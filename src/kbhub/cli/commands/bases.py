@@ -205,6 +205,6 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
 
 def _context_reply(change: contexts.ContextChange, verb: str) -> Reply:
     said = change.context
-    where = "all bases" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
+    where = "all bases" if said.base is None else said.place
     lines = (visible_line(f"{where} {verb}: {said.context}"), visible_line(f"In {said.file}."))
     return Reply(change, "\n".join(lines), notes=change.notes)

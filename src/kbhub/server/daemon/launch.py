@@ -171,8 +171,7 @@ def greeted(
 def _told_to_end(folder: protocol.DaemonFolder, record: protocol.DaemonRecord, why: str) -> bool:
     """Ask the daemon to end; return whether it agreed, as one has that is ending."""
     try:
-        with closing(protocol.dial(record.link)) as link:
-            protocol.greet(link, "stop", protocol.read_token(folder) or "", why=why)
+        _told(folder, record, "stop", why=why)
     except protocol.Refused as refusal:
         return refusal.reason == "leaving"
     except OSError:
@@ -182,11 +181,14 @@ def _told_to_end(folder: protocol.DaemonFolder, record: protocol.DaemonRecord, w
 
 def status(folder: protocol.DaemonFolder, record: protocol.DaemonRecord) -> dict[str, Any] | None:
     """Return what a daemon says of itself; None if it does not answer."""
-    try:
-        with closing(protocol.dial(record.link)) as link:
-            return protocol.greet(link, "status", protocol.read_token(folder) or "")
-    except (OSError, protocol.Refused):
-        return None
+    with suppress(OSError, protocol.Refused):
+        return _told(folder, record, "status")
+    return None
+
+
+def _told(folder: protocol.DaemonFolder, record: protocol.DaemonRecord, kind: str, **said: Any) -> dict[str, Any]:
+    with closing(protocol.dial(record.link)) as link:
+        return protocol.greet(link, kind, protocol.read_token(folder) or "", **said)
 
 
 def _gone(folder: protocol.DaemonFolder, seconds: float) -> bool:

@@ -114,7 +114,10 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
     elif is_directory(index.path) and not index.path.is_symlink():
         findings = [_broken(base, f"{index.path} is a folder")]
     else:
-        findings = _index_findings(hub, base, index)
+        try:
+            findings = _index_findings(hub, base, index)
+        except IndexUnavailable as error:
+            findings = [_broken(base, error.reason)]
     if findings:
         return findings
     with index.snapshot():
@@ -124,12 +127,9 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
 
 
 def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
-    try:
-        with index.snapshot():
-            faults, problems = index.faults(), index.problems()
-            embedder, unembedded = index.meta("embedder"), index.without_vector()
-    except IndexUnavailable as error:
-        return [_broken(base, error.reason)]
+    with index.snapshot():
+        faults, problems = index.faults(), index.problems()
+        embedder, unembedded = index.meta("embedder"), index.without_vector()
     if faults:
         return [_broken(base, "; ".join(faults))]
     findings = [*_freshness(hub, base, index), *_vectors(hub, base, embedder, unembedded)]
@@ -148,8 +148,6 @@ def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
     except BaseUnavailable as error:
         remedy = "Give kbhub permission to list it, or fix or remove the base."
         return [bad("base", f"{error.reason}.", remedy, base.id, level="error")]
-    except IndexUnavailable as error:
-        return [_broken(base, error.reason)]
     if not files:
         return []
     return [_behind(base, f"{counted(len(files), 'file')} changed since it was indexed, such as {files[0]}.")]
