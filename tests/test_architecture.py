@@ -139,12 +139,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 59653,
-    "code lines": 42111,
+    "lines": 59647,
+    "code lines": 42105,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 43515,
+    "test lines": 43514,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

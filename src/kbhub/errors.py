@@ -44,7 +44,6 @@ class ConfigError(KbhubError):
     exit_code = 2
 
     def __init__(self, where: Path | str, message: str, field: str | None = None) -> None:
-        self.where, self.message, self.field = where, message, field
         # The message may quote a value as long as the file.
         named = f"{_cut(field, MOST_QUOTED // 2)}: " if field else ""
         super().__init__(f"{where}: {_cut(f'{named}{message}', MOST_QUOTED)}")
@@ -68,7 +67,6 @@ class DocumentNotFound(KbhubError):
     """No document matches this ref."""
 
     def __init__(self, ref: str, reason: str = "", near: Sequence[str] = ()) -> None:
-        self.ref, self.reason, self.near = ref, reason, tuple(near)
         hint = f" Did you mean {', '.join(near)}?" if near else " `search` finds refs."
         super().__init__(f"No document {ref!r}{f': {reason}' if reason else ''}.{hint}")
 
@@ -77,7 +75,6 @@ class PartNotFound(DocumentNotFound):
     """A document exists, but not the part that a ref names, or nothing in it can be read."""
 
     def __init__(self, ref: str, reason: str) -> None:
-        self.ref, self.reason, self.near = ref, reason, ()
         KbhubError.__init__(self, f"{ref!r} cannot be read: {reason}.")
 
 
@@ -85,7 +82,6 @@ class AmbiguousReference(DocumentNotFound):
     """Several documents match a ref that must name one."""
 
     def __init__(self, ref: str, what: str, candidates: Sequence[str]) -> None:
-        self.ref, self.reason, self.near = ref, what, tuple(candidates)
         shown = ", ".join(candidates[:CANDIDATES])
         more = f" and {len(candidates) - CANDIDATES} more" if len(candidates) > CANDIDATES else ""
         KbhubError.__init__(self, f"{ref!r} is ambiguous, {len(candidates)} documents have {what}: {shown}{more}.")
@@ -105,7 +101,6 @@ class WriteRefused(KbhubError):
     """
 
     def __init__(self, ref: str, reason: str) -> None:
-        self.ref, self.reason = ref, reason
         super().__init__(f"{ref!r} was not changed: {reason}.")
 
 
@@ -116,7 +111,6 @@ class SecretFound(KbhubError):
     """
 
     def __init__(self, what: str, kind: str, line: int, shown: str) -> None:
-        self.kind, self.line = kind, line
         super().__init__(
             f"{what} was not stored: line {line} looks like it contains a credential ({kind}, {shown}). Say where "
             "the credential is kept instead. If it is not a credential, the user can store it with "
@@ -164,7 +158,7 @@ class BaseUnavailable(KbhubError):
     """The folder of a base is gone or cannot be read."""
 
     def __init__(self, name: str, reason: str) -> None:
-        self.name, self.reason = name, reason
+        self.reason = reason
         super().__init__(f"Cannot read the folder of base {name!r}: {reason}. Fix or remove the base.")
 
 

@@ -162,8 +162,7 @@ def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expe
     ):
         with pytest.raises(ConfigError) as caught:
             load(home, data)
-        assert caught.value.where == home / ".kbhub.json"
-        assert (caught.value.field or "") == field
+        assert str(caught.value).startswith(f"{home / '.kbhub.json'}: {field}")
         assert expected in str(caught.value)
 
 
@@ -269,7 +268,7 @@ def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
     ):  # fmt: skip
         with pytest.raises(ConfigError) as caught:
             read_pointer(write(tmp_path, data))
-        assert (caught.value.where, caught.value.field or "") == (tmp_path / ".kbhub.json", field)
+        assert str(caught.value).startswith(f"{tmp_path / '.kbhub.json'}: {field}")
 
 
 def test_the_cache_is_where_it_is_named_and_a_field_without_effect_is_a_warning(tmp_path):
