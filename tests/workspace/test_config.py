@@ -73,15 +73,15 @@ def test_an_error_in_the_json_names_file_line_and_column(tmp_path):
     file = tmp_path / "c.json"
     for text, line, column in (
         ('{"a": 1,\n "b" 2}', 2, 6), ('// first\n{"a": 1, // second\n "b": }', 3, 7),
-        ("", 1, 1), ('{"a": /* open', 1, 14),
+        ('{"a": {"x": 1},\n "a": 2}', 2, 2), ('{"a": [{"b": 1, "c": {"b": 2}, "b": 3}]}', 1, 32),
+        ('{"a": "NaN",\n  "b": NaN}', 2, 8), ("", 1, 1), ('{"a": /* open', 1, 14),
     ):  # fmt: skip
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigError, match=rf"c\.json: line {line}, column {column}: "):
             read_jsonc(file)
     assert parse_jsonc('{"a": {"x": 1}, "b": {"x": 2}}', "c.json") == {"a": {"x": 1}, "b": {"x": 2}}
-    for text in ('{"a": 1, "\\u0061": 2}', '{"b": [{"a": 1, "c": {"a": 2}, "a": 3}]}', '{"b": NaN}'):
-        with pytest.raises(ConfigError, match=r"'a' occurs twice|NaN is not a JSON value"):
-            parse_jsonc(text, "c.json")
+    with pytest.raises(ConfigError, match="'a' occurs twice"):
+        parse_jsonc('{"a": 1, "\\u0061": 2}', "c.json")
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe{\x00}\x00", b'{"a": "\xe9"}'])
@@ -398,12 +398,12 @@ def test_objects_on_the_way_are_made_in_the_files_style(before, after):
 
 
 @pytest.mark.parametrize(
-    ("text", "where"), [('{\n"a": 1\n"b": 2\n}', "line 3"), ('{\n\n"a": 1, "a": 2}', "key 'a'"), ("{", "line 1")]
+    ("text", "line"), [('{\n"a": 1\n"b": 2\n}', "line 3"), ('{\n\n"a": 1, "a": 2}', "line 3"), ("{", "line 1")]
 )
-def test_a_malformed_file_is_refused_with_its_line_or_key(text, where, tmp_path):
+def test_a_malformed_file_is_refused_with_its_line(text, line, tmp_path):
     file = tmp_path / "config.json"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=where):
+    with pytest.raises(ConfigError, match=line):
         edit_file(file, lambda text: set_value(text, ["a"], 1, file), lambda data: None)
     assert file.read_text() == text
 

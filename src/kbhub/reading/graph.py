@@ -418,10 +418,8 @@ def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
     """Return all links of a base and entries of `related`, resolved or with a reason, by document in order."""
     graph = graph_of(hub)
     if base.id not in graph.bases:
-        raise next(
-            (IndexUnavailable(base.id, skipped.reason) for skipped in graph.skipped if skipped.base == base.id),
-            IndexUnavailable(base.id, "the base is not active"),
-        )
+        reasons = {skipped.base: skipped.reason for skipped in graph.skipped}
+        raise IndexUnavailable(base.id, reasons.get(base.id, "the base is not active"))
     faults, resolved = Faults(graph), []
     for path in graph.bases[base.id].documents:
         for edge in graph.leaving.get((base.id, path), ()):

@@ -52,6 +52,8 @@ COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
 # An unclosed string extends to the end of the file: retrying from each of its quotes would take quadratic time.
 _OPEN = r'"(?>(?:[^"\\]|\\.)*)"?'
 _EXTRAS = re.compile(rf"{_OPEN}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_TOKENS = re.compile(rf"(?P<key>{_STRING})\s*:|{_STRING}|(?P<opened>[{{\[])|(?P<closed>[}}\]])|(?P<constant>-?[NI])")
 
 
 class _Refused(ValueError):
@@ -90,12 +92,12 @@ def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
     try:
         return _parse(plain), plain
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise ConfigError(where, f"{place}: malformed JSON: {error.msg}") from error
+        fault, message = error, f"malformed JSON: {error.msg}"
     except _Refused as error:
-        raise ConfigError(where, str(error)) from error
+        fault, message = json.JSONDecodeError("", plain, _find_refused(plain)), str(error)
     except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or deep nesting
         raise ConfigError(where, f"malformed JSON: {error}") from error
+    raise ConfigError(where, f"line {fault.lineno}, column {fault.colno}: {message}") from fault
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,6 +114,21 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _parse = partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def _find_refused(text: str) -> int:
+    """Offset of the first repeated key, or of the first constant that is not JSON."""
+    objects: list[set[str]] = []
+    for match in _TOKENS.finditer(text):
+        if match["opened"]:
+            objects.append(set())
+        elif match["closed"]:
+            objects.pop()
+        elif match["constant"] or (match["key"] and (key := json.loads(match["key"])) in objects[-1]):
+            return match.start()
+        elif match["key"]:
+            objects[-1].add(key)
+    return 0
 
 
 HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
