@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,7 @@ COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
 _OPEN = r'"(?>(?:[^"\\]|\\.)*)"?'
 _EXTRAS = re.compile(rf"{_OPEN}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
-_TOKENS = re.compile(rf"(?P<key>{_STRING})\s*:|{_STRING}|(?P<opened>[{{\[])|(?P<closed>[}}\]])|(?P<constant>-?[NI])")
+_TOKENS = re.compile(rf"(?P<key>{_STRING})\s*:|{_STRING}|(?P<opened>[{{\[])|(?P<closed>[}}\]])|(?P<constant>-?[NI]\w+)")
 
 
 class _Refused(ValueError):
@@ -93,8 +93,9 @@ def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
         return _parse(plain), plain
     except json.JSONDecodeError as error:
         fault, message = error, f"malformed JSON: {error.msg}"
-    except _Refused as error:
-        fault, message = json.JSONDecodeError("", plain, _find_refused(plain)), str(error)
+    except _Refused:
+        at, message = next(_refused_in(plain))
+        fault = json.JSONDecodeError("", plain, at)
     except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or deep nesting
         raise ConfigError(where, f"malformed JSON: {error}") from error
     raise ConfigError(where, f"line {fault.lineno}, column {fault.colno}: {message}") from fault
@@ -103,32 +104,31 @@ def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Refused(f"the key {twice!r} occurs twice in one object; keep one of them")
+        raise _Refused
     return members
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not a JSON value")
+def _no_constant(_: str) -> NoReturn:
+    raise _Refused
 
 
 _parse = partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
-def _find_refused(text: str) -> int:
-    """Offset of the first repeated key, or of the first constant that is not JSON."""
+def _refused_in(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the offsets of repeated keys, and of constants that are not JSON, and what is wrong with them."""
     objects: list[set[str]] = []
     for match in _TOKENS.finditer(text):
         if match["opened"]:
             objects.append(set())
         elif match["closed"]:
             objects.pop()
-        elif match["constant"] or (match["key"] and (key := json.loads(match["key"])) in objects[-1]):
-            return match.start()
+        elif match["constant"]:
+            yield match.start(), f"{match[0]} is not a JSON value"
         elif match["key"]:
+            if (key := json.loads(match["key"])) in objects[-1]:
+                yield match.start(), f"the key {key!r} occurs twice in one object; keep one of them"
             objects[-1].add(key)
-    return 0
 
 
 HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105

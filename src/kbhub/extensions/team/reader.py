@@ -142,11 +142,6 @@ class PostgresIndex(Index):
         ((documents, chunks, embedded),) = self._of("SELECT documents, chunks, embedded FROM kbhub.counts(%s)")
         return documents, chunks, embedded
 
-    def without_vector(self) -> int:
-        """See `Index`."""
-        ((count,),) = self._of("SELECT chunks - vectors FROM kbhub.counts(%s)")
-        return int(count)
-
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
         (blocks,) = self._blocks([stored(stem)]).values()
