@@ -148,6 +148,7 @@ def test_without_any_model_sentences_of_the_documents_answer(hub, snapshot):
 
 
 def test_a_command_in_another_format_is_quoted_as_code_and_no_list_of_questions(environment):
+    pytest.importorskip("kbhub.extensions.formats")
     text = "= Work\n\n== Tests\n\nRun the tests of the till with:\n\n[source,sh]\n----\n$ till check\n----\n"
     asked = "\n== Covered\n\nThis covers the tests:\n\n* What is a till?\n* How do I run the tests of the till?\n"
     environment.write("knowledge/work.adoc", text + asked)

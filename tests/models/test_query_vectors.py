@@ -115,15 +115,12 @@ def test_what_is_odd_has_its_vector(quick, whole):
         assert np.array_equal(packaged_embedder().embed_query(text), whole.embed([text])[0]), text
 
 
-def test_an_installation_that_lost_or_damaged_a_file_says_so(tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(PACKAGED_MODEL, folder)
-    file = folder / "model.safetensors"
-    for damage in (b"{}", b"", None):
-        file.unlink() if damage is None else file.write_bytes(damage)
-        with pytest.raises(EmbedderError, match="Cannot load"):
-            QueryVectors(folder)
-    shutil.copy(PACKAGED_MODEL / file.name, file)
-    (folder / PIECES).unlink()
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [(PIECES, None), ("model.safetensors", b"{}"), ("model.safetensors", b""), ("model.safetensors", None)],
+)
+def test_an_installation_that_lost_or_damaged_a_file_says_so(tmp_path, name, left):
+    file = shutil.copytree(PACKAGED_MODEL, tmp_path / "model") / name
+    file.unlink() if left is None else file.write_bytes(left)
     with pytest.raises(EmbedderError, match="Cannot load"):
-        QueryVectors(folder)
+        QueryVectors(file.parent)

@@ -47,6 +47,7 @@ def refs(result):
 
 
 def test_an_excerpt_is_markdown_without_what_a_site_hides_whatever_the_format(environment):
+    pytest.importorskip("kbhub.extensions.formats")
     environment.write("knowledge/a.rst", "Pumps\n=====\n\n.. _manual: https://a.example\n\nSee the manual_.\n")
     front = f"---\nnote: {'kumquat ' * 120}\n---\n<!-- {'kumquat hidden ' * 100}-->\n\n"
     environment.write("knowledge/c.md", f"{front}# Kumquats\n\n{'Kumquat text. ' * 130}")

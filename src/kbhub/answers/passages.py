@@ -14,7 +14,6 @@ from kbhub.answers.extractive import best_line
 from kbhub.documents.markdown import section
 from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
-from kbhub.documents.translation import in_markdown
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import DECISION
@@ -26,7 +25,7 @@ from kbhub.search.evidence import QueryTerms, same_text
 from kbhub.search.plan import Evidence, declared_in
 from kbhub.types import Document, Hit, SearchResult
 from kbhub.values import struct
-from kbhub.workspace.formats import SITE_SUFFIXES
+from kbhub.workspace.formats import SITE_SUFFIXES, in_markdown
 
 PASSAGE_TOKENS = 700
 """Limit of a passage in estimated tokens: nearly every chunk (300 words) is shorter, tables and code may be longer."""

@@ -38,8 +38,8 @@ from kbhub.search.plan import (
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Correction, Hit, Mode, Query, SearchResult, Signal, Span, Trace
 from kbhub.workspace.discovery import matching
-from kbhub.workspace.extensions import extensions, imported, load
-from kbhub.workspace.formats import SITE_SUFFIXES, is_markdown
+from kbhub.workspace.extensions import extensions, imported
+from kbhub.workspace.formats import SITE_SUFFIXES, in_markdown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -401,10 +401,7 @@ def described(
         size = len(chunk.text.encode("utf-8", "surrogatepass"))
         near = _near(best, bases, also, decided=decided) if best is page[0] else []
         if document.path.lower().endswith(SITE_SUFFIXES):  # without what only a documentation site understands
-            # Scanners of other formats are loaded for those alone.
-            is_other = not is_markdown(document.path)
-            written = partial(load("kbhub.documents.translation:in_markdown"), path=document.path) if is_other else str
-            plain = [written(one.text[one.prose :]) for one in (chunk, *near)]
+            plain = [in_markdown(one.text[one.prose :], document.path) for one in (chunk, *near)]
             # Of a note that is only a picture or a diagram, that is what there is to show.
             plain = [text if (text := readable(one)).strip() else renderable(one) for one in plain]
             chunk, *near = [

@@ -41,6 +41,8 @@ class Format:
     scan: str = ""
     """The same for text: it takes lines and the index of the first one below front matter, and returns an `Outline`;
     empty for plain text."""
+    markdown: str = ""
+    """The same for text that is shown as Markdown: it takes a part and the path, and returns it with its lines."""
     unasked: bool = True
     """Whether a base takes such files although `include` does not name them."""
     extra: str | None = None

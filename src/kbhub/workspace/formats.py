@@ -16,21 +16,8 @@ MARKDOWN_SUFFIX = ".md"
 
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 
-MARKUP_SUFFIXES = (".rst", ".rest", ".adoc", ".asciidoc", ".org")
-"""Of text that is shown as Markdown."""
-
-SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, *MARKUP_SUFFIXES)
-"""Of the formats that documentation sites are made of."""
-
-PLAIN_SCAN = "kbhub.documents.text_formats:scan_plain_text"
-
 FORMATS = (
     Format(MARKDOWN_SUFFIXES, "Markdown"),
-    Format((".rst",), "reStructuredText", scan="kbhub.documents.text_formats:scan_rst"),
-    # Or requests to a server.
-    Format((".rest",), "reStructuredText", scan="kbhub.documents.text_formats:scan_rst", unasked=False),
-    Format((".org",), "Org", scan="kbhub.documents.markup:scan_org"),
-    Format((".adoc", ".asciidoc"), "AsciiDoc", scan="kbhub.documents.markup:scan_adoc"),
     # Mostly data, or generated.
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
     *(row for extension in extensions() for row in extension.formats),
@@ -48,6 +35,12 @@ RECORD_PREFIX, RECORD_SUFFIX = "session-", ".json"
 
 _BY_SUFFIX = {suffix: row for row in FORMATS for suffix in row.suffixes}
 _BY_KIND = {row.kind: row for row in FORMATS if row.kind}
+
+MARKUP_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.markdown)
+"""Of text that is shown as Markdown."""
+
+SITE_SUFFIXES = (*MARKDOWN_SUFFIXES, *MARKUP_SUFFIXES)
+"""Of the formats that documentation sites are made of."""
 
 CONVERTED_KINDS: tuple[Kind, ...] = (*_BY_KIND, "session")
 """Kinds whose text is made from their files: other lines, and nothing to write into."""
@@ -116,11 +109,16 @@ def reader_of(path: str) -> Callable[[str, bytes], Document]:
     return reader
 
 
-def scan_of(path: str) -> Callable[[Sequence[str], int], Any]:
-    """Import and return what scans a text file, by its name."""
+def scan_of(path: str) -> Callable[[Sequence[str], int], Any] | None:
+    """Import and return what scans a text file, by its name; None for plain text."""
     found = format_of(path)
-    scan: Callable[[Sequence[str], int], Any] = load((found and found.scan) or PLAIN_SCAN)
-    return scan
+    return load(found.scan) if found and found.scan else None
+
+
+def in_markdown(text: str, path: str) -> str:
+    """Return text of a file, or a part of it, as Markdown if its format is shown so, each line where it was."""
+    found = format_of(path)
+    return str(load(found.markdown)(text, path)) if found and found.markdown else text
 
 
 @cache

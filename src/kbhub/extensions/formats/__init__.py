@@ -1,4 +1,4 @@
-"""Files whose text is converted: Office, OpenDocument, EPUB, PDF, HTML, mail, notebooks and canvases."""
+"""Text other than Markdown, and files whose text is converted: Office, EPUB, PDF, HTML, mail, notebooks and others."""
 
 from functools import partial
 
@@ -6,10 +6,16 @@ from kbhub.workspace.extensions import Extension, Format
 
 _HERE = "kbhub.extensions.formats"
 _OFFICE = partial(Format, extra="documents")
+_TEXT = partial(Format, markdown=f"{_HERE}.translation:in_markdown")
 _PDF = partial(Format, extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes")
 
 EXTENSION = Extension(
     formats=(
+        _TEXT((".rst",), "reStructuredText", scan=f"{_HERE}.rst:scan_rst"),
+        # Or requests to a server.
+        _TEXT((".rest",), "reStructuredText", scan=f"{_HERE}.rst:scan_rst", unasked=False),
+        _TEXT((".org",), "Org", scan=f"{_HERE}.markup:scan_org"),
+        _TEXT((".adoc", ".asciidoc"), "AsciiDoc", scan=f"{_HERE}.markup:scan_adoc"),
         Format((".html", ".htm", ".xhtml"), "HTML", "html", f"{_HERE}.html:read_html", unasked=False),
         Format((".ipynb",), "notebooks", "notebook", f"{_HERE}.notebook:read_notebook"),
         Format((".canvas",), "a canvas", "canvas", f"{_HERE}.notebook:read_canvas"),

@@ -26,7 +26,6 @@ from pygments.util import ClassNotFound
 
 from kbhub.documents.markdown import heading_end
 from kbhub.documents.shown_text import CALLOUT, TAB, renderable, without_markup
-from kbhub.documents.translation import in_markdown
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
@@ -36,7 +35,7 @@ from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
-from kbhub.workspace.formats import MARKUP_SUFFIXES, has_markdown, is_native, suffix_of
+from kbhub.workspace.formats import MARKUP_SUFFIXES, has_markdown, in_markdown, is_native, suffix_of
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline

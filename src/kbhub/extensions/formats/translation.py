@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 from kbhub.documents.markdown import Outline, heading_end, is_item
-from kbhub.documents.markup import block_end, indent_of, scan_adoc, scan_org
-from kbhub.documents.text_formats import DIRECTIVE, scan_rst
+from kbhub.extensions.formats.markup import block_end, indent_of, scan_adoc, scan_org
+from kbhub.extensions.formats.rst import DIRECTIVE, scan_rst
 from kbhub.values import struct
+from kbhub.workspace.formats import suffix_of
 
 DEEPEST = 24
 """Columns up to which directives are indented; each within another takes time."""
@@ -29,15 +30,12 @@ class Dialect:
 
 
 def in_markdown(text: str, path: str) -> str:
-    """Return reStructuredText, AsciiDoc or Org, or a part of it, as Markdown; text of other formats as it is.
+    """Return reStructuredText, AsciiDoc or Org, or a part of it, as Markdown.
 
     Directives and blocks are as documentation sites write them in Markdown. Tables of reStructuredText and AsciiDoc are
     code, and what shows nothing is an empty line.
     """
-    dialect = _DIALECTS.get(path.rpartition(".")[2].lower())
-    if dialect is None:
-        return text
-    given = text.split("\n")
+    dialect, given = _DIALECTS[suffix_of(path)], text.split("\n")
     lines, outline = list(given), dialect.scan(given, 0)
     code = {line - 1 for first, last in (*outline.fences, *outline.tables) for line in range(first, last + 1)}
     for first, last in outline.raw:
@@ -258,4 +256,4 @@ _ORG = Dialect(
     ),
 )
 
-_DIALECTS = {"rst": _RST, "rest": _RST, "adoc": _ADOC, "asciidoc": _ADOC, "org": _ORG}
+_DIALECTS = {".rst": _RST, ".rest": _RST, ".adoc": _ADOC, ".asciidoc": _ADOC, ".org": _ORG}

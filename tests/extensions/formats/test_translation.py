@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbhub.documents.translation import in_markdown
+from kbhub.workspace.formats import in_markdown
 
 RST = """
 Install

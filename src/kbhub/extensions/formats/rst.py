@@ -1,4 +1,4 @@
-"""Read text formats other than Markdown as documents whose lines are those of the file."""
+"""The structure of reStructuredText."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from kbhub.documents.markdown import Outline
-from kbhub.documents.markup import Visible, block_end, indent_of
 from kbhub.documents.shown_text import cell_width
+from kbhub.extensions.formats.markup import Visible, block_end, indent_of
 from kbhub.values import struct
 
 LEAST_UNDERLINE = 4
@@ -43,9 +43,9 @@ _TARGET = re.compile(r"^[ \t]*\.\. _(`[^`\n]{1,300}`|[^:\n]{1,300}):[ \t]+(\S[^\
 _SECTION = re.compile(r"([\w./-]*[\w-]):(\S.*)", re.DOTALL)
 
 
-def scan_rst(lines: Sequence[str], start: int, suffix: str = ".rst") -> Outline:
-    """Find the structure of reStructuredText from a line on; `:doc:` and `toctree` name documents without `suffix`."""
-    scan = _Scan(lines, suffix, form=_PREAMBLE if all(map(_PREAMBLE.match, lines[start : start + 2])) else _FIELD)
+def scan_rst(lines: Sequence[str], start: int) -> Outline:
+    """Find the structure of reStructuredText from a line on."""
+    scan = _Scan(lines, _PREAMBLE if all(map(_PREAMBLE.match, lines[start : start + 2])) else _FIELD)
     index = start
     while index < len(lines):
         index = scan.visit(index)
@@ -58,7 +58,6 @@ class _Scan:
     """State of one pass."""
 
     lines: Sequence[str]
-    suffix: str
     form: re.Pattern[str]
     """Of the fields."""
     outline: Outline = field(default_factory=Outline)
@@ -203,7 +202,7 @@ class _Scan:
     def _named(self, name: str) -> str:
         """Return the file that a name of a document means."""
         last = name.rpartition("/")[2]
-        return name if not last or last.endswith((self.suffix, ".md", ".rst", ".txt")) else name + self.suffix
+        return name if not last or last.endswith((".md", ".rst", ".txt")) else f"{name}.rst"
 
     def find_links(self) -> None:
         """Record the links in the text outside of code and comments."""
@@ -233,86 +232,3 @@ class _Scan:
 
 def _long_enough(adornment: str, title: str) -> bool:
     return len(adornment) >= min(LEAST_UNDERLINE, cell_width(title)) if len(title) < 1000 else False
-
-
-LONGEST_HEADING = 100
-"""Characters of a line that may be a heading."""
-
-_UNDERLINE = re.compile(r"([=\-~^*#+_'\"])\1{2,}[ \t]*$")
-_NUMBERED = re.compile(r"((?:\d{1,3}\.){0,5}\d{1,3})\.?[ \t]+(\S.*)$")
-
-
-def scan_plain_text(lines: Sequence[str], start: int) -> Outline:
-    """Find the headings of plain text; where it is not certain that a line is one, it is text."""
-    outline = Outline()
-    styles: dict[tuple[str, bool], int] = {}
-    numbered: list[tuple[int, tuple[int, ...], str]] = []
-    index = start
-    while index < len(lines):
-        blank_above = index == start or not lines[index - 1].strip()
-        if blank_above and lines[index].strip() and (found := _underlined(lines, index)):
-            style, title, after = found
-            level = styles.setdefault(style, len(styles) + 1)
-            outline.add_heading(level, title, index + 1)
-            index = after
-            continue
-        if blank_above and (entry := _numbered(lines, index)):
-            numbered.append((index, *entry))
-        index += 1
-    if not outline.headings:
-        for index, numbers, title in _in_sequence(lines, numbered):
-            outline.add_heading(len(numbers), title, index + 1)
-    return outline
-
-
-def _underlined(lines: Sequence[str], index: int) -> tuple[tuple[str, bool], str, int] | None:
-    """Return style, text and the index after an underlined heading, which may have a line above too."""
-    above = _UNDERLINE.match(lines[index])
-    title = index + 1 if above else index
-    if title + 1 >= len(lines) or not 0 < len(lines[title].strip()) <= LONGEST_HEADING:
-        return None
-    below = _UNDERLINE.match(lines[title + 1])
-    text = lines[title].strip()
-    columns = "|" in text or "  " in text or "\t" in text
-    if below is None or columns or _UNDERLINE.match(text) or not any(map(str.isalnum, text)):
-        return None
-    length = len(lines[title + 1].rstrip())
-    if above and lines[index].rstrip() == lines[title + 1].rstrip():
-        fits = length >= cell_width(text)
-    else:
-        # As long as the title, or nearly: otherwise it is a rule, or a table's.
-        fits = not above and abs(length - cell_width(text)) <= 1 and lines[title][0] not in " \t"
-    return ((below[1], above is not None), text, title + 2) if fits else None
-
-
-def _numbered(lines: Sequence[str], index: int) -> tuple[tuple[int, ...], str] | None:
-    """Return numbers and text of a line that may be a numbered heading."""
-    line = lines[index]
-    if not line[:1].isdigit() or len(line) > LONGEST_HEADING or (index + 1 < len(lines) and lines[index + 1].strip()):
-        return None
-    match = _NUMBERED.match(line.rstrip())
-    if match is None or match[2][-1] in ".,;:!?)" or not (match[2][0].isupper() or not match[2].isascii()):
-        return None
-    return tuple(map(int, match[1].split("."))), line.strip()
-
-
-def _in_sequence(
-    lines: Sequence[str], numbered: Sequence[tuple[int, tuple[int, ...], str]]
-) -> list[tuple[int, tuple[int, ...], str]]:
-    """Return the numbered headings if they count up and have text between them; a list has none."""
-    kept: list[tuple[int, tuple[int, ...], str]] = []
-    for entry in numbered:
-        last = kept[-1][1] if kept else ()
-        following = {(*last[:depth], last[depth] + 1) for depth in range(len(last))} | {(*last, 1), (*last, 0)}
-        if entry[1] in following or (not last and entry[1] in ((1, 1), (1, 0))):
-            kept.append(entry)
-    if len(kept) < 2:
-        return []
-    # Below an entry of a list there is indented text at most; sections of sections are no list.
-    nested = any(len(numbers) > 1 for _, numbers, _ in kept)
-    ends = [*(index for index, _, _ in kept[1:]), len(lines)]
-    with_text = sum(
-        any(line.strip() and (nested or line[0] not in " \t") for line in lines[entry[0] + 1 : end])
-        for entry, end in zip(kept, ends, strict=True)
-    )
-    return kept if 2 * with_text >= len(kept) else []

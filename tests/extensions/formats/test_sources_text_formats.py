@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from documents.soundness import check_soundness
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import MAX_HEADING_CHARS, MAX_VALUES, decode, section
-from kbhub.documents.markup import scan_org
 from kbhub.documents.source import parse_text
-from kbhub.documents.translation import in_markdown
+from kbhub.extensions.formats.markup import scan_org
+from kbhub.workspace.formats import in_markdown
 
 RST = """\
 :orphan:
