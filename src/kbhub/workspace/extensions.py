@@ -36,8 +36,7 @@ class Format:
     document are not those of its file, which is parsed in a process of its own, is read from the index if it is
     unchanged, and is never written. None stands for text whose lines are the document's, of the kind of its base."""
     reader: str = ""
-    """What parses converted files: `module:function`, which takes path and bytes and returns a `Document`. It may raise
-    anything."""
+    """What parses converted files: `module:function` from path and bytes to a `Document`. It may raise anything."""
     scan: str = ""
     """The same for text: it takes lines and the index of the first one below front matter, and returns an `Outline`;
     empty for plain text."""
