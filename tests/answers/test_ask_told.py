@@ -502,15 +502,16 @@ def test_code_is_quoted_whole_and_a_long_table_keeps_its_head_and_the_rows_that_
     assert "To roll back, run:\n\n```sh\nship stop\nship --to v1\n```\n\n[1]" in extracted(code).text
     cut = extracted(table, options=AskOptions(max_tokens=120)).text
     assert cut.startswith("| flag | roll |\n|---|---|\n| back | rolls back |")
+    item = "- To roll back, run:\n\n  ```sh\n  ship --to v1\n  ```"
+    assert extracted(f"{item}\n{'- The sky is blue and high.' * 40}").text == f"{item}\n\n[1]"
 
 
 def test_what_is_said_twice_is_said_once_and_a_number_in_brackets_is_no_citation_and_without_vectors_words_decide():
     assert extracted("", "").text.count("canary") == 1
-    assert extracted("To roll back see the paper [7].").text == r"To roll back see the paper \[7]. [1]"
+    assert extracted("To roll back see the <i>paper</i> [7].").text == r"To roll back see the paper \[7]. [1]"
+    assert extracted("Roll back as in <https://a.example>.").text == "Roll back as in <https://a.example>. [1]"
 
-    text = "The sky is blue. We roll back with a tag."
-
-    assert extracted(text, embedder=None).text == "We roll back with a tag. [1]"
+    assert extracted("The sky is blue. Roll back with a tag.", embedder=None).text == "Roll back with a tag. [1]"
 
 
 @pytest.mark.parametrize("tokens", [50, 120, 500])

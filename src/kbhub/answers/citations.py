@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
-from kbhub.answers.sentences import Unit, units
+from kbhub.answers.sentences import FENCES, Unit, units
 from kbhub.documents.shown_text import REJECTED, one_line, outdated_mark, quoted, seen, sendable, without_thinking
 from kbhub.index.query.parser import STOP_WORDS, plain_words, searchable, stems
 from kbhub.values import struct
@@ -334,7 +334,7 @@ def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
             text += {"sentence": " ", "item": "\n"}.get(part.kind, "\n\n") if same_paragraph else "\n\n"
         text += bare
         if cited:
-            text += ("\n\n" if part.kind == "block" else " ") + marks_of(cited)
+            text += ("\n\n" if part.kind == "block" or bare.endswith(FENCES) else " ") + marks_of(cited)
         before = part
     return text
 

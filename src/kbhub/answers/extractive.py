@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from pathlib import PurePosixPath
 
 from kbhub.answers.answer import Passage, Prepared, Support, estimated_tokens
 from kbhub.answers.citations import Checked, composed
-from kbhub.answers.sentences import Unit, answering, is_table, units
+from kbhub.answers.sentences import FENCES, Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.documents.shown_text import REJECTED, states
 from kbhub.errors import EmbedderError
@@ -72,7 +72,7 @@ CITATION_TOKENS = 8
 MOST_LOOKED_AT = 400
 """Limit of passage parts that are weighed; twelve passages have some hundred."""
 
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
+_TAG = re.compile(r"</?[A-Za-z][\w.-]*(?:[\s/][^<>]*)?>|<!--.*?-->", re.DOTALL)
 
 _IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
 """An image, or a link that shows nothing but an image; removed from the inside out."""
@@ -278,15 +278,11 @@ def plain(unit: Unit) -> Unit | None:
 
 def _fitted(unit: Unit, room: int) -> Unit:
     """Cut a long list to its first lines; code and prose are not cut."""
-    if unit.kind != "block" or unit.text.startswith(("```", "~~~")):
+    if unit.kind != "block" or unit.text.startswith(FENCES):
         return unit
-    taken: list[str] = []
-    for line in unit.text.split("\n"):
-        room -= estimated_tokens(line) + 1
-        if room <= 0:
-            break
-        taken.append(line)
-    return replace(unit, text="\n".join(taken)) if taken else unit
+    lines = unit.text.split("\n")
+    fitting = sum(size < room for size in accumulate(estimated_tokens(line) + 1 for line in lines))
+    return replace(unit, text="\n".join(lines[:fitting])) if fitting else unit
 
 
 def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:

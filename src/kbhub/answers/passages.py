@@ -94,9 +94,8 @@ def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
 def _span(document: Document, start: int, end: int, text: str) -> PassageSpan:
     """Return lines of a document, with what they begin within: a code block, or a table."""
     in_code = any(first < start <= last for first, last in document.fences)
-    tables = (first - 1 for first, last in document.tables if first + TABLE_HEADER_LINES <= start <= last)
-    at = next(tables, None)
-    header = () if at is None else document.lines[at : at + TABLE_HEADER_LINES]
+    tables = [first for first, last in document.tables if first + TABLE_HEADER_LINES <= start <= last]
+    header = [line for first in tables for line in document.lines[first - 1 :][:TABLE_HEADER_LINES]]
     return PassageSpan(start, end, text, in_code, "\n".join(header))
 
 
@@ -247,19 +246,16 @@ def neighbours(
     """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning."""
     seen = {passage.docid for passage in direct}
     best = {hit.docid: hit for hit in reversed(result.hits)}
-    candidates: list[tuple[float, Passage, Neighbour]] = []
+    candidates: list[tuple[Passage, Neighbour, Hit | None]] = []
     kinds: tuple[EdgeKind, ...] = ("link", "backlink", "related")
     for passage in direct[:EXPANDED]:
         with suppress(DocumentNotFound):  # deleted since the search
             for neighbour in related(hub, passage.docid, hops=1, kinds=kinds, limit=NEIGHBOURS_LOOKED_AT).neighbours:
                 if neighbour.docid not in seen and neighbour.base in result.searched:
                     seen.add(neighbour.docid)
-                    score = best[neighbour.docid].score if neighbour.docid in best else 0.0
-                    candidates.append((score, passage, neighbour))
-    linked = (
-        _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
-        for _, passage, neighbour in sorted(candidates, key=lambda entry: -entry[0])
-    )
+                    candidates.append((passage, neighbour, best.get(neighbour.docid)))
+    candidates.sort(key=lambda entry: -entry[2].score if entry[2] else 0.0)
+    linked = (_neighbour(hub, texts, *candidate) for candidate in candidates)
     yield from islice((one for one in linked if one and kept.takes(one)), NEIGHBOURS)
 
 

@@ -16,7 +16,7 @@ from kbhub.values import struct
 LIST_TOKENS = 150
 """Limit in estimated tokens of a list that is quoted as a whole; longer ones are split into items."""
 
-CODE_FENCE = "```"
+CODE_FENCE, FENCES = "```", ("```", "~~~")
 
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|dr|mr|mrs|ms|prof|st|no|nos|fig|figs|sec|eq|vol|pp|ed|inc|ca|bzw|usw)"
@@ -192,7 +192,7 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
 
 def is_table(text: str) -> bool:
     """Return whether a block is, or ends with, a pipe table."""
-    return "|" in text.rsplit("\n", 1)[-1] and not text.rstrip().endswith(("```", "~~~"))
+    return "|" in text.rsplit("\n", 1)[-1] and not text.rstrip().endswith(FENCES)
 
 
 def answering(

@@ -204,6 +204,7 @@ _HIDDEN = (
     r"[\w$]+[ \t]*[({]|default[ \t]+[\w$]+;?[ \t]*$)(?:.|\n(?![ \t]*\n))*"
     r"|<!--(?:[^<]|<(?!!--))*?-->"
     r"|^[ \t]*<(?P<unseen>script|style)(?:[ \t][^<>]*)?>(?:[^<]|<(?!/?(?:script|style)\b))*+</(?P=unseen)>"
+    r"|\{(?:' *'|\" *\")\}"
     r"|(?<![ \t])[ \t]*+\{/\*(?:[^*{]|\*(?!/)|\{(?!/\*))*+\*/\}"
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
     rf"(?P<attributes>\s(?:[^<>{{}}\"']|\"[^\"]*\"|'[^']*'|{_BRACES})*+)?/?>"
@@ -237,7 +238,13 @@ TAB, CALLOUT = "\ue000", "\ue001"
 _NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|notice|tip|warning")
 """Shortcodes that are admonitions."""
 
+_LINE_END = re.compile(r"[ \t]*$", re.MULTILINE)
 _TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
+_SAID = re.compile(
+    r"\b(?:title|label|(?!alt|class|style)[\w:-]+(?==(?:\"[^\"\s]+ |'[^'\s]+ )))=(?:\"([^\"]+)\"|'([^']+)')"
+)
+"""An attribute that readers see: a title, or several words, such as a command."""
+
 _TAB_LABEL = re.compile(r"\s(label|value)=\{?(?:\"([^\"]*)\"|'([^']*)')")
 
 MOST_OPEN = 8
@@ -329,14 +336,17 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
         # A bare `<Name>` is rather a placeholder than a component, unless it has its own line or something closes it.
         named = found["component"]
         surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "")
-        surely = surely or (named and not _beside(prose, match))
+        surely = surely or (named and _alone(prose, match))
         if named and not surely and named not in closed:
             continue
-        if tabs and named == "TabItem" and not _beside(prose, match):
+        if tabs and named == "TabItem" and _alone(prose, match):
             labels = {key: one or other for key, one, other in _TAB_LABEL.findall(found["attributes"] or "")}
             label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
             shown = ":::" if found["closing"] else f":::tab[{label}]"
-        if _NOTICE.fullmatch(found["shortcode"] or "") and not _beside(prose, match):
+        elif found["attributes"] and _alone(prose, match):
+            said = [map("".join, _SAID.findall(line)) for line in found["attributes"].split("\n")]
+            shown = "\n".join(map(" ".join, said))
+        if _NOTICE.fullmatch(found["shortcode"] or "") and _alone(prose, match):
             title = _TITLE.search(found["parameters"])
             shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
         left = prose.count("\n", *match.span()) - shown.count("\n")
@@ -346,10 +356,10 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     return [lines[number] if number in code else line for number, line in enumerate(cleared)]
 
 
-def _beside(text: str, match: re.Match[str]) -> str:
-    """Return what else is on the lines of a match."""
-    before, after = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
-    return (text[before : match.start()] + text[match.end() : after if after >= 0 else None]).strip()
+def _alone(text: str, match: re.Match[str]) -> bool:
+    """Return whether nothing else is on the lines of a match."""
+    ends = _LINE_END.match(text, match.end()) is not None
+    return ends and not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
 
 
 def code_blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
