@@ -11,7 +11,7 @@ from typing import Any
 
 from kbhub.answers.answer import AskOptions, Passage, Prepared, Tier, estimated_tokens
 from kbhub.answers.extractive import best_line
-from kbhub.documents.markdown import section
+from kbhub.documents.markdown import section, sections_of
 from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
@@ -339,13 +339,7 @@ def _size(part: Part) -> int:
 
 def _whole(document: Document, hit: Hit, free: int) -> PassageSpan | None:
     """Return the section around a hit, with its subsections, if it takes no more than its share."""
-    above = [heading for heading in document.headings if heading.line <= hit.start_line]
-    if not above:
-        return None
-    inner = above[-1]
-    following = (
-        heading.line for heading in document.headings if heading.line > inner.line and heading.level <= inner.level
-    )
-    end = next(following, len(document.lines) + 1) - 1
-    part = lines_of(document, inner.line, max(end, hit.end_line))
+    sections = sections_of(document.headings, len(document.lines))
+    around = [(heading.line, end) for heading, _, end in sections if heading.line <= hit.start_line]
+    part = lines_of(document, around[-1][0], max(around[-1][1], hit.end_line)) if around else None
     return part if part and estimated_tokens(part.text) <= free * SECTION_SHARE else None
