@@ -16,8 +16,8 @@ import pytest
 
 from kbhub.server.daemon import launch, proxy
 from kbhub.server.daemon.http import Guarded, Workspaces
+from kbhub.server.daemon.loopback import HttpServer, bind_port
 from kbhub.server.daemon.protocol import DaemonFolder, read_record
-from kbhub.ui.loopback import HttpServer, bind_port
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 PATIENCE = 60

@@ -14,7 +14,7 @@ TREES = {path: ast.parse(text) for path, text in TEXTS.items()}
 
 LINES_PER_FILE = 600
 LINES_PER_FUNCTION = 80
-IMPORTS_IN_FUNCTIONS = 47
+IMPORTS_IN_FUNCTIONS = 46
 """Where somebody waits for a process that needs little of what kbhub has: hooks, windows, help, a first search."""
 
 
@@ -22,7 +22,7 @@ ROOMS = (
     *("values", "frozen", "types", "errors"),
     *("workspace", "documents", "models", "index", "hub"),
     *("sync", "search", "reading", "memory", "usage", "answers", "editing", "hooks", "setup", "render"),
-    *("api", "ui", "server", "cli", "__init__", "__main__", "extensions"),
+    *("api", "server", "cli", "__init__", "__main__", "extensions"),
 )
 """The rooms and the modules beside them, in the order of the data: none imports a later one."""
 
@@ -140,11 +140,11 @@ def test_only_the_server_imports_the_protocol():
 WEIGHT = {
     "files": 235,
     "lines": 59657,
-    "code lines": 42114,
+    "code lines": 42112,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 43514,
+    "test lines": 43503,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

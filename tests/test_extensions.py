@@ -158,12 +158,12 @@ anyio.run(search)
 
 
 def test_the_core_searches_and_serves_without_extensions(project, core):
-    asked = ("search", "roll back a release"), ("team",)
+    asked = ("search", "roll back a release"), ("team",), ("ui",)
     done = commands_in(project, *asked, package=core, code=COMMANDS + SERVE)
     printed, _, served = done.out.partition("served ")
 
     assert "how.md" in printed
-    assert printed.endswith("code 0\ncode 2\n")
+    assert printed.endswith("code 0\ncode 2\ncode 2\n")
     assert served.startswith("None\n")
     assert "how.md" in served
 

@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
-from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.files import new_file
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.transfer import export, import_, memory_graph, move, refile
 from kbhub.search.search import search
-from kbhub.ui.memories import alike
 
 NOTE = """---
 title: Coffee Brewing
@@ -382,17 +380,3 @@ def test_on_the_command_line(environment, kbhub):
     assert kbhub("memories", "restore", "--json", code=0).json["memories"][0]["id"] == name
     assert "Restored memory@the-xylophone" in kbhub("memories", "restore", name, code=0).out
     assert "no memories" in kbhub("memories", "restore", code=0).out
-
-
-def test_memories_that_are_alike_are_found(environment, hub):
-    """Each pair once; what another one replaces is not named again."""
-    one = remember(hub, "The staging database is wiped on Sundays.").memory
-    two = remember(hub, "Every Sunday the staging database is wiped.").memory
-    remember(hub, "Releases need the VPN.")
-    hub.sync()
-
-    ((first, _, second, _, similarity),) = alike(hub, all_known(hub))
-    assert {first.facts.id, second.facts.id} == {one.id, two.id}
-    assert 0.65 <= similarity <= 1
-    remember(hub, id=one.id, supersedes=[two.id])
-    assert alike(hub, all_known(hub)) == []

@@ -8,13 +8,11 @@ from mcp import Client
 from hook_events import edit, event
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import deliver
-from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.lists import memories
 from kbhub.memory.transfer import export, import_
 from kbhub.server.server import KbhubServer
 from kbhub.types import Query
-from kbhub.ui.memories import alike
 
 TRIED = "Running the tests in parallel with pytest-xdist was slower, because the fixtures share one port."
 FACT = "The tests run in parallel with pytest-xdist."
@@ -115,17 +113,6 @@ def test_an_export_keeps_what_was_rejected_and_what_misled(hub, environment, tmp
     assert import_(hub, exported, scope="user").known == 2
     found = {memory.text: (memory.rejected, memory.misleading, memory.scope) for memory in memories(hub).memories}
     assert found == {TRIED: (True, 1, "user"), FACT: (False, 0, "user")}
-
-
-def test_it_is_not_offered_for_merging_with_a_fact(hub):
-    one = remember(hub, FACT).memory
-    two = remember(hub, FACT, rejected=True).memory
-    hub.sync()
-    assert alike(hub, all_known(hub)) == []
-    remember(hub, id=two.id, rejected=False)
-    hub.sync()
-    ((first, _, second, _, _),) = alike(hub, all_known(hub))
-    assert {first.facts.id, second.facts.id} == {one.id, two.id}
 
 
 def test_hooks_warn_with_a_prompt_and_with_a_file(shop, environment):

@@ -39,13 +39,12 @@ from daemons import (
 from fuzzed_frames import ONE, REFUSALS, REFUSED, Fuzz
 from kbhub.cli.app import run
 from kbhub.errors import UsageError
-from kbhub.server.daemon import http
+from kbhub.server.daemon import http, loopback
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.server.daemon.launch import stop
 from kbhub.server.daemon.process import MOST_GREETING, make_token
 from kbhub.server.daemon.protocol import GREETING_SECONDS, read_record, read_token
 from kbhub.server.frames import FRAME_BYTES, read
-from kbhub.ui import loopback
 from kbhub.workspace.tool_names import CORE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")

@@ -135,7 +135,6 @@ base context add | bases:add_context | [OPTIONS] [BASE[/PATH]] TEXT | Describe a
 base context rm | bases:remove_context | [OPTIONS] [BASE[/PATH]] | Remove the description of a base or path.
 base trust | basics:trust | [OPTIONS] [POINTER]
     Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
-ui | ui:ui | [OPTIONS] | Open kbhub in the browser.
 status | basics:status | [OPTIONS] | Show the workspace, its bases and indexes, and problems.
 doctor | upkeep:doctor | [OPTIONS] | Check the installation, and say how to fix what fails.
 audit | upkeep:audit | [OPTIONS] [BASE…] | Find problems in documents, such as broken links.

@@ -83,6 +83,9 @@ class Extension:
     """Each `PageRules` for the documents that are written."""
     server: tuple[str, ...] = ()
     """Each a `ServerExtension` of the MCP server: tools, methods, addresses, views of results."""
+    apps: Mapping[str, str] = field(default_factory=dict)
+    """What a command asks the shared daemon for → a coroutine function that serves it: of the hub, JSON of the command,
+    a coroutine function that sends it more, first once it is served, and an iterator with an item once it has left."""
     embedders: Mapping[str, str] = field(default_factory=dict)
     """`embedder.model`, or its beginning with a slash at its end → a function of that name, `EmbedderSettings` and the
     environment that returns an `Embedder` without connecting."""
@@ -126,6 +129,11 @@ def engine_for(url: str) -> str | None:
     """Return what has the engine for a URL, by its scheme, or None if no installed extension does."""
     scheme = url.partition(":")[0].lower()
     return next((found for extension in extensions() if (found := extension.engines.get(scheme))), None)
+
+
+def app_for(name: str) -> str | None:
+    """Return what serves an app for a command, or None if no installed extension does."""
+    return next((found for extension in extensions() if (found := extension.apps.get(name))), None)
 
 
 def embedder_for(model: str) -> str | None:

@@ -11,10 +11,10 @@ from conftest import synced
 from kbhub.answers.question import prepare
 from kbhub.editing.audit import audit
 from kbhub.extensions.okf.pages import faults
+from kbhub.extensions.page.app import create_app
 from kbhub.index.references import TRUST
 from kbhub.render.search import search_answer
 from kbhub.types import Query
-from kbhub.ui.app import create_app
 
 AGENT = "generated: { by: reference_agent/1.0, at: 2026-05-28T14:30:00Z }"
 HUMAN = "{ by: human:ana, at: 2026-06-25T09:00:00Z }"

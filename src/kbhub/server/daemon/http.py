@@ -25,11 +25,11 @@ from starlette.responses import JSONResponse, Response
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.server.client import SESSION
+from kbhub.server.daemon.loopback import BODY_SECONDS, MOST_AT_A_TIME, drain, foreign, read_body, refused, replay
 from kbhub.server.daemon.protocol import dial
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
 from kbhub.server.server import KbhubServer
-from kbhub.ui.loopback import BODY_SECONDS, MOST_AT_A_TIME, drain, foreign, read_body, refused, replay
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
 

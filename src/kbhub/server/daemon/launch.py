@@ -1,4 +1,4 @@
-"""Find the daemon, start it once for all concurrent windows, stop it, and have it answer hooks or serve a page.
+"""Find the daemon, start it once for all concurrent windows, stop it, and have it answer hooks or serve an app.
 
 Light: every editor window loads it.
 """
@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,8 +26,6 @@ from kbhub.workspace.files import own_folder
 
 if TYPE_CHECKING:
     from subprocess import Popen
-
-    from kbhub.ui.access import PageAddress
 
 T = TypeVar("T")
 
@@ -324,30 +322,23 @@ def _of_this_version(env: Mapping[str, str]) -> tuple[protocol.DaemonRecord, str
 
 
 def serve_by_daemon(
-    wanted: protocol.ConnectOptions,
-    env: Mapping[str, str],
-    door: PageAddress,
-    ready: Callable[[], object],
-    changed: Callable[[PageAddress], object],
+    app: str, asked: Any, wanted: protocol.ConnectOptions, env: Mapping[str, str], told: Callable[[Any], object]
 ) -> bool:
-    """Have the running daemon serve the page until it ends or this process is interrupted; return whether it did.
+    """Have the running daemon serve an app until it ends or this process is interrupted; return whether it did.
 
-    It does not if it is missing, of another version, or refuses. `ready` is called once browsers can connect, `changed`
-    as in `ui.access.Guard`.
+    It does not if it is missing, of another version, or refuses. `told` is called with each value that the app sends.
     """
     if (found := _of_this_version(env)) is None:
         return False
     record, token = found
     hello = protocol.greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
+    hello |= {"also": protocol.other_variables(env), "app": app, "asked": asked}
     try:
         with closing(protocol.dial(record.link)) as link:
-            protocol.greet(link, "ui", token, **hello, also=protocol.other_variables(env), page=asdict(door))
-            ready()
-            for line in link.lines():
-                said = json.loads(line)
-                if said.get(protocol.OURS) != "ui":
-                    break  # it is leaving
-                changed(type(door)(**said["page"]))
+            said, more = protocol.greet(link, "app", token, **hello), map(json.loads, link.lines())
+            while said.get(protocol.OURS) == "app":  # else it is leaving
+                told(said["told"])
+                said = next(more, {})
     except (OSError, protocol.Refused):
         return False
     return True

@@ -38,13 +38,14 @@ from kbhub.hub import Hub, HubOptions, SharedState
 from kbhub.server.daemon import protocol
 from kbhub.server.daemon.http import MCP_PATH, Guarded, Workspaces, bind_path
 from kbhub.server.daemon.launch import Start
+from kbhub.server.daemon.loopback import HOST, HttpServer, bind_port
 from kbhub.server.frames import line_of
 from kbhub.server.server import KbhubServer
 from kbhub.server.stdio import LOG_FORMAT, Transport, converse, protocol_of
-from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.usage.log import flush
 from kbhub.workspace.child_processes import serve_frugally
 from kbhub.workspace.config import load_config, parse_base_arguments
+from kbhub.workspace.extensions import app_for, load
 from kbhub.workspace.files import FileStates, own_folder, probe, write_atomically
 from kbhub.workspace.settings import ServeSettings, Settings
 
@@ -297,7 +298,8 @@ class Greeting(Model, extra="ignore"):
     also: dict[str, str] = Field(default_factory=dict)
     version: str = ""
     wanted: protocol.ConnectOptions = protocol.ConnectOptions()
-    page: dict[str, Any] | None = None
+    app: str = ""
+    asked: Any = None
     hook: HookMessage | None = None
 
 
@@ -370,8 +372,8 @@ class Connections:
                 answer = _refusal("usage" if usage else "failed", str(error), error.exit_code if usage else 0)
             else:
                 answer = {protocol.OURS: "hello", "version": __version__, "note": _note(line, greeting, server.hub)}
-        if greeting and greeting.kbhub == "ui" and greeting.page:
-            await self._show(Peer(stream, buffered), greeting, greeting.page)
+        if greeting and greeting.kbhub == "app" and (serves := app_for(greeting.app)):
+            await self._serve_app(Peer(stream, buffered), greeting, serves)
             return
         if greeting and greeting.kbhub == "hook" and greeting.hook:
             answer = await run_sync(self._hooked, greeting, greeting.hook)
@@ -399,7 +401,7 @@ class Connections:
             return {protocol.OURS: "status", **self._status()}, greeting
         if greeting.kbhub == "stop":
             return {protocol.OURS: "stop", "version": __version__}, greeting
-        if greeting.kbhub not in ("hello", "ui", "hook"):
+        if greeting.kbhub not in ("hello", "app", "hook"):
             return _refusal("greeting", "The greeting is malformed."), None
         if self._leaving:
             return _refusal("leaving", "The daemon is stopping."), None
@@ -426,29 +428,22 @@ class Connections:
             output = ""
         return {protocol.OURS: "hook", "version": __version__, "output": output}
 
-    async def _show(self, peer: Peer, greeting: Greeting, wanted: dict[str, Any]) -> None:
-        """Serve the page of `kbhub ui` for as long as the command is there."""
-        # Few daemons serve a page, which loads templates and the web framework.
-        from kbhub.ui import access, app  # noqa: PLC0415
+    async def _serve_app(self, peer: Peer, greeting: Greeting, serves: str) -> None:
+        """Serve what an extension has for a command, for as long as the command is there."""
 
-        async def ready() -> None:
-            await peer.say(line_of({protocol.OURS: "ui", "version": __version__}))
-
-        async def changed(door: access.PageAddress) -> None:
-            await peer.say(line_of({protocol.OURS: "ui", "page": asdict(door)}))
+        async def say(told: Any) -> None:
+            await peer.say(line_of({protocol.OURS: "app", "told": told}))
 
         async def left() -> AsyncIterator[object]:
             yield await peer.hear()
 
-        door = access.PageAddress(**wanted)
+        options = replace(self._options(greeting), serve=False, ask_roots=False)
         try:
-            options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page, bound = await run_sync(lambda: (app.create_app(Hub(options)), bind_port(door.port)))
+            with self._counted(peer):
+                serve, hub = await run_sync(lambda: (load(serves), Hub(options)))
+                await serve(hub, greeting.asked, say, left())
         except KbhubError as error:
             await peer.say(line_of(_refusal("failed", str(error))))
-            return
-        with self._counted(peer):
-            await app.serve_page(page, bound, door, ready, changed, left())
 
     def _options(self, greeting: Greeting) -> HubOptions:
         places: dict[str, Any] = {"cwd": greeting.cwd, "home": greeting.home, "shared": self._shared}

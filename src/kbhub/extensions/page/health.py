@@ -13,11 +13,11 @@ from starlette.responses import Response, StreamingResponse
 
 from kbhub.editing.findings import CHECKS
 from kbhub.errors import ConfigError, UsageError
+from kbhub.extensions.page.site import Form, Site, posted, site_of
 from kbhub.reading.lists import status
 from kbhub.setup.bases import edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
-from kbhub.ui.site import Form, Site, posted, site_of
 from kbhub.workspace.config_edits import set_value
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from playwright.sync_api import expect
 from browsers import served
 from daemons import until
 from kbhub.documents.source import parse_text
+from kbhub.extensions.page.app import ROUTES
+from kbhub.extensions.page.documents import EDITORS
 from kbhub.render.html import STATIC, TAGS, Addresses, answer_html, document_html, part_with
 from kbhub.types import Document, Heading
-from kbhub.ui.app import ROUTES
-from kbhub.ui.documents import EDITORS
 from kbhub.workspace.settings import Editor
 from ollama_server import running_ollama
 

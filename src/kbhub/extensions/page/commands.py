@@ -1,11 +1,12 @@
-"""The page for people: ui."""
+"""Open the page for people: ui."""
 
 from __future__ import annotations
 
 import os
+import socket
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, replace
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -14,15 +15,12 @@ from kbhub.cli.app import complain, page
 from kbhub.cli.commands.daemon import MOST_PORT, connect_options
 from kbhub.cli.options import Places, hub_options
 from kbhub.errors import UsageError
+from kbhub.extensions.page.access import PageAddress, door_at
+from kbhub.extensions.page.app import open_browser, serve
 from kbhub.hub import Hub
 from kbhub.server.daemon.launch import serve_by_daemon
-from kbhub.ui.access import PageAddress, door_at
-from kbhub.ui.app import open_browser, serve
-from kbhub.ui.loopback import bind_port
+from kbhub.server.daemon.loopback import bind_port
 from kbhub.workspace.files import own_folder
-
-if TYPE_CHECKING:
-    import socket
 
 USED_TWICE = (
     "The address was used a second time, so the first visit has ended. If only you opened it, in two browsers, go on "
@@ -61,31 +59,29 @@ def ui(
 
     file = own_folder("data", os.environ) / "ui" / f"open-{door.port}.html"
 
-    def say_address() -> None:
-        page(door.address, pager=False)
-
-    def ready() -> None:
-        say_address()
-        if not no_open and not open_browser(door.address, file):
-            complain("No browser found. Open the address yourself.")
-
-    def changed(now: PageAddress) -> None:
+    def told(now: PageAddress | None) -> None:
         nonlocal door
+        if now is None:  # browsers can connect
+            page(door.address, pager=False)
+            if not no_open and not open_browser(door.address, file):
+                complain("No browser found. Open the address yourself.")
+            return
         door = now
         file.unlink(missing_ok=True)
         if door.token:
             complain(USED_TWICE)
-            say_address()
+            page(door.address, pager=False)
 
     bound.close()  # for the daemon; nobody else knows the port
+    wanted = connect_options(places, read_only=read_only)
     try:
-        if serve_by_daemon(connect_options(places, read_only=read_only), os.environ, door, ready, changed):
+        if serve_by_daemon("page", asdict(door), wanted, os.environ, lambda now: told(now and PageAddress(**now))):
             no_open = True
             door = door_at(door.port, door.session, door.spent)
             complain(
                 "The daemon has stopped; this process serves the page now. Open tabs keep working, or use this address:"
             )
-        serve(Hub(options), _bound_again(door.port), door, ready, changed)
+        serve(Hub(options), _bound_again(door.port), door, told)
     except KeyboardInterrupt:
         pass
     finally:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from starlette.responses import JSONResponse, Response
 
+from kbhub.extensions.page.documents import read_address
+from kbhub.extensions.page.site import Site, site_of
 from kbhub.hub import Hub
 from kbhub.reading.graph import Faults, Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, means_in, vectors_of
 from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind
-from kbhub.ui.documents import read_address
-from kbhub.ui.site import Site, site_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request

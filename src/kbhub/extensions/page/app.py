@@ -7,6 +7,7 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,12 @@ from starlette.staticfiles import StaticFiles
 
 from kbhub import errors
 from kbhub.errors import KbhubError
+from kbhub.extensions.page import documents, graph, health, memories, search
+from kbhub.extensions.page.access import Guard, PageAddress
+from kbhub.extensions.page.site import STATIC_SECONDS, Site, site_of
 from kbhub.hub import Hub
 from kbhub.render.html import STATIC, rendered
-from kbhub.ui import documents, graph, health, memories, search
-from kbhub.ui.access import Guard, PageAddress
-from kbhub.ui.loopback import HttpServer
-from kbhub.ui.site import STATIC_SECONDS, Site, site_of
+from kbhub.server.daemon.loopback import HttpServer, bind_port
 from kbhub.workspace.files import private_directory, write_atomically
 
 if TYPE_CHECKING:
@@ -107,15 +108,14 @@ async def serve_page(
     app: Starlette,
     bound: socket,
     door: PageAddress,
-    ready: Callable[[], Awaitable[object]],
-    changed: Callable[[PageAddress], Awaitable[object]],
+    tell: Callable[[PageAddress | None], Awaitable[object]],
     ends: AsyncIterable[object],
 ) -> None:
     """Serve the page, on a socket bound to the door's port, until something comes from `ends`.
 
-    `ready` is called once browsers can connect; `changed` is as in `Guard`.
+    `tell` is called with None once browsers can connect; from then on, with doors, as `changed` in `Guard`.
     """
-    server = HttpServer(Guard(app, door, changed))
+    server = HttpServer(Guard(app, door, tell))
 
     async def end() -> None:
         async for _ in ends:
@@ -125,22 +125,26 @@ async def serve_page(
         group.start_soon(end)
         await run_sync(app.state.site.begin)
         bound.listen()
-        await ready()
+        await tell(None)
         await server.serve(sockets=[bound])
         await run_sync(app.state.site.end)
         group.cancel_scope.cancel()
 
 
-def serve(
-    hub: Hub, bound: socket, door: PageAddress, ready: Callable[[], object], changed: Callable[[PageAddress], object]
+async def serve_for_command(
+    hub: Hub, asked: dict[str, Any], say: Callable[[Any], Awaitable[object]], ends: AsyncIterable[object]
 ) -> None:
+    """Serve the page in the shared daemon, at the door that the command asks for."""
+    door = PageAddress(**asked)
+    app, bound = await run_sync(lambda: (create_app(hub), bind_port(door.port)))
+    await serve_page(app, bound, door, lambda now: say(now and asdict(now)), ends)
+
+
+def serve(hub: Hub, bound: socket, door: PageAddress, told: Callable[[PageAddress | None], object]) -> None:
     """Serve the page, as `serve_page` does, until this process is interrupted."""
 
-    async def tell(door: PageAddress) -> None:
-        changed(door)
-
-    async def say() -> None:
-        ready()
+    async def tell(door: PageAddress | None) -> None:
+        told(door)
 
     async def interruptions() -> AsyncIterator[object]:
         if sys.platform != "win32":
@@ -148,7 +152,7 @@ def serve(
                 async for one in signals:
                     yield one
 
-    anyio.run(serve_page, create_app(hub), bound, door, say, tell, interruptions())
+    anyio.run(serve_page, create_app(hub), bound, door, tell, interruptions())
 
 
 def open_browser(address: str, file: Path) -> bool:

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse
 
 from kbhub.render.html import rendered
-from kbhub.ui.loopback import HOST, foreign
+from kbhub.server.daemon.loopback import HOST, foreign
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -9,11 +9,13 @@ from playwright.sync_api import expect
 
 from browsers import Watched, served
 from kbhub.editing.audit import audit
+from kbhub.extensions.page.graph import groups_of
+from kbhub.extensions.page.memories import alike
+from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
 from kbhub.reading.graph import graph_of
 from kbhub.reading.read import read
-from kbhub.ui.graph import groups_of
 from ollama_server import running_ollama
 
 
@@ -538,3 +540,20 @@ def test_opening_is_noted_as_typing_is_not(project, tab):
     expect(cells).to_have_count(1)
     expect(cells.first).to_contain_text("rollback")
     expect(cells.first).to_contain_text("1 of")
+
+
+def test_memories_that_are_alike_are_found(hub):
+    """Each pair once, and no fact with what was rejected; what another one replaces is not named again."""
+    one = remember(hub, "The staging database is wiped on Sundays.").memory
+    two = remember(hub, "Every Sunday the staging database is wiped.", rejected=True).memory
+    remember(hub, "Releases need the VPN.")
+    hub.sync()
+    assert alike(hub, all_known(hub)) == []
+    remember(hub, id=two.id, rejected=False)
+    hub.sync()
+
+    ((first, _, second, _, similarity),) = alike(hub, all_known(hub))
+    assert {first.facts.id, second.facts.id} == {one.id, two.id}
+    assert 0.65 <= similarity <= 1
+    remember(hub, id=one.id, supersedes=[two.id])
+    assert alike(hub, all_known(hub)) == []

@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
+from kbhub.extensions.page.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.hub import Hub
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import STALE_DAYS, age_days, ref_of
@@ -32,7 +33,6 @@ from kbhub.reading.read import Whole, commits, open_whole
 from kbhub.reading.reports import EdgeKind
 from kbhub.render.html import STATIC, Addresses, document_html, part_with, rendered
 from kbhub.types import Base
-from kbhub.ui.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
 from kbhub.usage.log import note_read
 from kbhub.values import struct
 from kbhub.workspace.discovery import covers

@@ -20,6 +20,8 @@ from kbhub.answers.question import answer_without_client, prepare
 from kbhub.answers.sentences import CLOSING_FENCE, CODE_FENCE
 from kbhub.documents.shown_text import fenced
 from kbhub.errors import KbhubError, QueryLogUnavailable, UsageError
+from kbhub.extensions.page.documents import counted_bases, read_address
+from kbhub.extensions.page.site import Form, Site, number_of, posted, site_of
 from kbhub.index.catalogue import tag_counts, tags_of, values_of
 from kbhub.index.query.parser import FILTER
 from kbhub.index.references import ref_of
@@ -30,8 +32,6 @@ from kbhub.render.search import answer_notes
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import search
 from kbhub.types import Query, SearchResult
-from kbhub.ui.documents import counted_bases, read_address
-from kbhub.ui.site import Form, Site, number_of, posted, site_of
 from kbhub.usage.gaps import show_log
 from kbhub.usage.log import USER, log_path, record
 from kbhub.workspace.formats import has_markdown

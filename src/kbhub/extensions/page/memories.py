@@ -13,6 +13,8 @@ import numpy as np
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import UsageError
+from kbhub.extensions.page.documents import read_address
+from kbhub.extensions.page.site import Form, number_of, posted, site_of
 from kbhub.hub import Hub
 from kbhub.memory import catalog
 from kbhub.memory.changes import NEAR_SHOWN, forget, remember
@@ -21,8 +23,6 @@ from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.transfer import refile
 from kbhub.reading.nearness import means_in, vectors_of
 from kbhub.render.html import strength_curve
-from kbhub.ui.documents import read_address
-from kbhub.ui.site import Form, number_of, posted, site_of
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered, show_log
 from kbhub.workspace.discovery import Scope
 
