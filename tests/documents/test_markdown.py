@@ -420,7 +420,7 @@ UNSEEN = [
     ('Text.\n<Card\n  title="a > b"\n  size={1}', "Text.\n\n\n"),
     ('  title="a"\n  size={1}\n/>\nText.', "\n\n\nText."),
     ("<script setup>\nimport A from './A'\nlet a = 1 < 2\n</script>\n\nText.", "\n\n\n\n\nText."),
-    ("<details>\n<summary>More</summary>\n\nText.\n</details>", "\nMore\n\nText.\n"),
+    ("<details>\n<summary>More</summary>\n<tr>\n<td>\n\nText.\n<br />\n</details>", "\nMore\n\n\n\nText.\n\n"),
     ("A&nbsp;b&shy;c&hellip; &lt;d&gt; &amp; `&nbsp;` &foo; &#8232;", "A\xa0bc… &lt;d&gt; &amp; `&nbsp;` &foo; \u2028"),
     (f"[Try it](https://play.example/#{'a' * 200}) or [this](#a).", "Try it or [this](#a)."),
 ]

@@ -256,7 +256,8 @@ _DEFINITION = (
 )
 _EMPTY_OR_LISTED = re.compile(
     r"</?summary(?:[ \t][^<>]*)?>"
-    r"|^(?:[ \t]*#{1,6}[ \t]*$|:[ \t]{2,}|[ \t]*</?(?:center|details|div|figure|p|section)(?:[ \t][^<>]*)?>[ \t]*$"
+    r"|^(?:[ \t]*#{1,6}[ \t]*$|:[ \t]{2,}"
+    r"|[ \t]*</?(?:br|center|details|div|fig(?:ure|caption)|p|section|t(?:able|[dhr]))(?:[ \t][^<>]*)?/?>[ \t]*$"
     r"|[ \t>]*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?[ \t]*)+$)"
 )
 """An empty heading, what begins the text of a definition list, and lines of only a tag or pictures."""

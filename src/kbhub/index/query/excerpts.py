@@ -41,12 +41,12 @@ CODE = "```\n"
 """Stands before code whose first line is not in the text."""
 
 DECIDING = 0.1
-"""What words of a rule or a decision, a row or a command add to a part's worth, where all terms together have 1. Three
+"""What words of a rule or a decision, a row or commands add to a part's worth, where all terms together have 1. Three
 more of a hundred excerpts lack the line that answers without it (`benchmarks/excerpts.py`)."""
 
 _DECIDES = re.compile(
     r"\b(?:chose|chosen|decided|must|should|not|cannot|never|always|only|except|unless|instead|because)\b|n't\b"
-    r"|^[ \t]*(?:\||\$ )",
+    r"|^[ \t]*(?:\||\$ |```(?:console|shell|(?:ba|z)?sh)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 ASKS_DECISION = re.compile(
