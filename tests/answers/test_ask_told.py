@@ -281,7 +281,7 @@ def texts(text, **options):
         ("Do this:\n\n```sh\na. B\n\nc\n```\n\nDone.", ["Do this:\n\n```sh\na. B\n\nc\n```", "Done."]),
         ("| a | b |\n|---|---|\n| 1 | 2 |\n\nAfter.", ["| a | b |\n|---|---|\n| 1 | 2 |", "After."]),
         ("Steps:\n\n- one\n- two\n  more\n\nEnd.", ["Steps:\n\n- one\n- two\n  more", "End."]),
-        ("> A quoted\n> sentence. Another.\n>\n> Third.", ["A quoted sentence.", "Another.", "Third."]),
+        ("> A quoted\n> sentence. And:\n>\n> - one\n> - two", ["A quoted sentence.", "And:\n\n- one\n- two"]),
     ],
 )
 def test_text_is_taken_apart_into_what_stands_alone(text, expected):

@@ -94,6 +94,9 @@ def units(
                 parts = _announced(parts, whole)
             else:
                 parts += _items(region, line, number)
+        elif all(map(_QUOTE.match, region)):
+            said = units("\n".join([_QUOTE.sub("", quoted) for quoted in region]), line, whole_lists=whole_lists)
+            parts += [replace(unit, paragraph=number) for unit in said]
         else:
             parts += _sentences(region, line, number)
     above = [(heading.line - len(header) - 1 + first_line, heading.text) for heading in reversed(blocks.headings)]
@@ -164,8 +167,6 @@ def _items(region: Sequence[str], line: int, number: int) -> list[Unit]:
 
 
 def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
-    if all(map(_QUOTE.match, region)):
-        region = [_QUOTE.sub("", quoted) for quoted in region]
     text = "\n".join(region)
     code = [match.span() for match in _CODE.finditer(text)]
     start = 0
@@ -181,9 +182,8 @@ def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     """Return whether a punctuation mark ends a sentence."""
-    if match.group()[0] in "。！？" or match.end() >= len(text.rstrip()):
-        return True
-    if not match.group().startswith(".") or text[match.start() - 1 : match.start()].isspace():
+    mark, at = match.group()[0], match.start()
+    if mark != "." or match.end() >= len(text.rstrip()) or text[at - 1 : at].isspace():
         return True
     if _ABBREVIATION.search(text[start : match.start() + 1]):
         return False
