@@ -358,7 +358,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Apply the factors of whole bases and documents."""
     if not plan.uneven:
         return
-    weights, without = [base.base.weight for base in bases.open], plan.query.without
+    weights, without = [*map(attrgetter("base.weight"), bases.open)], plan.query.without
     for hit in () if "weight" in without else hits:
         hit.multiply("weight", weights[hit.key[0]] / max(weights))
     memories = {} if "strength" in without else facts_in(bases, [hit.document_key for hit in hits])
