@@ -464,12 +464,7 @@ class QueryVectors:
 
     def plain_tokens(self, texts: Iterable[str]) -> list[list[int] | None]:
         """Return the token ids of texts, ignoring case; None for one that needs the tokenizer."""
-        words = [
-            _WORDS.findall(known_marks(text))
-            if len(text) <= LONGEST_PLAIN and text.replace("\n", " ").isprintable() and "[" not in text
-            else None  # special tokens start with a bracket
-            for text in texts
-        ]
+        words = [_WORDS.findall(known_marks(text)) if self._is_plain(text) else None for text in texts]
         self._tokens = known = self._tokens if len(self._tokens) <= WORDS_KEPT else {}
         new, found = set(chain.from_iterable(filter(None, words))).difference(known), list[list[int] | None]()
         listed = self._lexicon.tokens(new) if new else {}
@@ -482,6 +477,10 @@ class QueryVectors:
             ids = [known[word] for word in own or ()]
             found.append([*chain(*ids)] if own is not None and all(ids) else None)
         return found
+
+    def _is_plain(self, text: str) -> bool:
+        """Return whether a text is short and has no mark with which special tokens start."""
+        return len(text) <= LONGEST_PLAIN and "[" not in text and text.replace("\n", " ").isprintable()
 
 
 def _looked_up(pieces: Sequence[bytes], word: str) -> list[int]:

@@ -218,7 +218,7 @@ class OpenBases:
     @property
     def indexes(self) -> list[Index]:
         """Their indexes; a key of several bases has the number of the base in this list."""
-        return [base.index for base in self.open]
+        return [*map(attrgetter("index"), self.open)]
 
     @property
     def complete(self) -> bool:
