@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from kbhub.answers.answer import AskOptions, Passage, Prepared, Tier, estimated_tokens
@@ -105,12 +105,8 @@ def shortened(part: Part, line: int, document: Document | None, room: int = PASS
         return part
     lines = part.text.split("\n")
     first = min(max(0, line - part.start_line), len(lines) - 1)
-    taken: list[str] = []
-    for text in lines[first:]:
-        room -= estimated_tokens(text) + 1
-        if room < 0 and taken:
-            break
-        taken.append(text)
+    sizes = accumulate(estimated_tokens(text) + 1 for text in lines[first:])
+    taken = lines[first:][: max(1, sum(size <= room for size in sizes))]
     start, text = part.start_line + first, "\n".join(taken)
     end = start + len(taken) - 1
     if not first:

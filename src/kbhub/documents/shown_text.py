@@ -241,7 +241,7 @@ _NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|not
 _LINE_END = re.compile(r"[ \t]*$", re.MULTILINE)
 _TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
 _SAID = re.compile(
-    r"\b(?:title|label|(?!alt|class|style)[\w:-]+(?==(?:\"[^\"\s]+ |'[^'\s]+ )))=(?:\"([^\"]+)\"|'([^']+)')"
+    r"(?<!\S)(?:(title|label)|(?!alt|class|style)[\w:-]++(?==(?:\"[^\"\s]+ |'[^'\s]+ )))=(?:\"([^\"]+)\"|'([^']+)')"
 )
 """An attribute that readers see: a title, or several words, such as a command."""
 
@@ -345,8 +345,7 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
             label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
             shown = ":::" if found["closing"] else f":::tab[{label}]"
         elif found["attributes"] and _alone(prose, match):
-            said = [map("".join, _SAID.findall(line)) for line in found["attributes"].split("\n")]
-            shown = "\n".join(map(" ".join, said))
+            shown = "\n".join(map(_said, found["attributes"].removeprefix(" ").split("\n")))
         if _NOTICE.fullmatch(found["shortcode"] or "") and _alone(prose, match):
             title = _TITLE.search(found["parameters"])
             shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
@@ -355,6 +354,12 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
         at = match.end()
     cleared = "".join([*parts, prose[at:]]).split("\n")
     return [lines[number] if number in code else line for number, line in enumerate(cleared)]
+
+
+def _said(line: str) -> str:
+    """Return what readers see of a line of attributes: titles as they are, the rest as items of a list."""
+    said = [f"{'' if title else '- '}{one}{other}" for title, one, other in _SAID.findall(line)]
+    return line[: -len(line.lstrip())] + " ".join(said) if said else ""
 
 
 def _alone(text: str, match: re.Match[str]) -> bool:
