@@ -36,9 +36,6 @@ ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 PIECE_BYTES = 64 * 1024
 """Bytes read at once: the size of a pipe."""
 
-END_BYTES = 4 * 1024
-"""What is kept of both ends of a message that is too long, for its id: what is long is in between."""
-
 LAST_WORDS_SECONDS = 0.4
 """Time for a client that has closed its end to read what is being written to it; clients kill after two seconds."""
 
@@ -46,10 +43,8 @@ _MARK = b"\xef\xbb\xbf"
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRING = re.compile(rb'"[^"]*(?:"|\Z)')
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
-_MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[\[\]{}:,]', re.DOTALL)
-"""Strings, and what structures the rest."""
-
 _LONGEST_ID = 256
+_TELLING = ("method", "result", "error")
 
 
 @struct
@@ -72,23 +67,99 @@ class Frames:
     """Splits a client's data into frames, buffering no more than one."""
 
     def __init__(self) -> None:
-        self._line, self._too_long = bytearray(), False
+        self._line = bytearray()
+        self._outline: FrameOutline | None = None
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames completed by new data; empty data completes the last one."""
         *ended, rest = data.split(b"\n") if data else (b"", b"")
         for piece in ended:
             self._add(piece)
-            line, too_long = bytes(self._line), self._too_long
-            self._line, self._too_long = bytearray(), False
-            yield _refused(INVALID_REQUEST, _TOO_LONG, line) if too_long else read(line)
+            line, outline = bytes(self._line), self._outline
+            self._line.clear()
+            self._outline = None
+            yield read(line) if outline is None else _refused(INVALID_REQUEST, _TOO_LONG, outline)
         self._add(rest)
 
     def _add(self, piece: bytes) -> None:
-        self._line += piece
-        self._too_long = self._too_long or len(self._line) > FRAME_BYTES
-        if self._too_long:
-            del self._line[END_BYTES:-END_BYTES]
+        if self._outline is None and len(self._line) + len(piece) <= FRAME_BYTES:
+            self._line += piece
+            return
+        if self._outline is None:
+            self._outline = FrameOutline(self._line)
+            self._line.clear()
+        self._outline.feed(piece)
+
+
+class FrameOutline:
+    """Finds the id of a message that is not parsed, in constant memory; `begun` are its first bytes."""
+
+    _QUOTED = re.compile(rb'["\\]')
+    _TOP = re.compile(rb'["{}\[\],:]')
+    _DEEP = re.compile(rb'["{}\[\]]')
+
+    def __init__(self, begun: bytes | bytearray = b"") -> None:
+        self._depth = 0
+        self._quoted = self._escaped = False
+        self._text = b""
+        self._key: Any = None
+        self._names: set[str] = set()
+        self._id = b""
+        self.feed(bytes(begun))
+
+    def feed(self, data: bytes) -> None:
+        """Process the next bytes."""
+        at = 0
+        while at < len(data):
+            if self._escaped:
+                self._escaped = False
+                self._keep(data[at : at + 1])
+                at += 1
+                continue
+            pattern = self._QUOTED if self._quoted else self._TOP if self._depth <= 1 else self._DEEP
+            match = pattern.search(data, at)
+            self._keep(data[at : match.start() if match else len(data)])
+            if match is None:
+                return
+            self._take(match.group())
+            at = match.end()
+
+    @property
+    def answerable(self) -> bool:
+        """Whether it may be a request: messages with a result or an error are answers."""
+        return "method" in self._names or not {"result", "error"} & self._names
+
+    @property
+    def id(self) -> Any:
+        """The id, or None if it has none that can be returned."""
+        return _returnable(_loaded(self._id))
+
+    def _take(self, mark: bytes) -> None:
+        if self._quoted or mark == b'"':
+            self._keep(mark)
+            self._quoted = self._quoted != (mark == b'"')
+            self._escaped = mark == b"\\"
+        elif mark in b"[{":
+            self._depth += 1
+        elif mark in b"]}":
+            self._close()
+            self._depth -= 1
+        elif mark == b":":
+            self._key, self._text = _loaded(self._text), b""
+            if self._depth == 1 and self._key in _TELLING:
+                self._names.add(self._key)
+        else:
+            self._close()
+
+    def _keep(self, piece: bytes) -> None:
+        if self._depth == 1 and len(self._text) <= _LONGEST_ID:
+            self._text += piece[: _LONGEST_ID + 1]
+
+    def _close(self) -> None:
+        """Handle the end of a member of the message."""
+        if self._depth == 1:
+            self._id = self._text if self._key == "id" else self._id
+            self._key, self._text = None, b""
 
 
 def frames(pieces: Iterable[bytes]) -> Iterator[Frame]:
@@ -103,13 +174,13 @@ def read(line: bytes) -> Frame:
     line = line.removeprefix(_MARK).strip()
     if not line:
         return Frame()
-    if reason := too_much(line):
-        return _refused(INVALID_REQUEST, reason, line)
+    if reason := _TOO_LONG if len(line) > FRAME_BYTES else too_much(line):
+        return _refused(INVALID_REQUEST, reason, FrameOutline(line))
     text = line.decode("utf-8", "replace")
     try:
         message = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        return _refused(PARSE_ERROR, "The message is not JSON.", line)
+        return _refused(PARSE_ERROR, "The message is not JSON.", FrameOutline(line))
     if "\\ud" in text or "\\uD" in text:
         if isinstance(message, dict) and message.get("id") != _whole(message.get("id")):
             return refusal(_ID, message["id"])
@@ -156,29 +227,8 @@ def too_much(line: bytes) -> str:
     return ""
 
 
-def _refused(code: int, reason: str, line: bytes) -> Frame:
-    """Return the error for a message that is not parsed, unless it is an answer."""
-    members = outline(line)
-    is_answer = "method" not in members and not members.keys().isdisjoint(("result", "error"))
-    return Frame() if is_answer else refusal(reason, _returnable(_loaded(members.get("id", b""))), code)
-
-
-def outline(line: bytes) -> dict[str, bytes]:
-    """Return the members of a message that is not parsed: name → text of its value, of use only if that is short."""
-    members: dict[str, bytes] = {}
-    depth, start, name = 0, 0, ""
-    for mark in _MARKS.finditer(line):
-        if (sign := mark.group()).startswith(b'"'):
-            continue
-        if depth == 1 and sign == b":":
-            name = str(_loaded(line[start : mark.start()]))
-            members[name] = b""
-        elif depth == 1 and sign in b",]}":
-            members[name] = line[start : mark.start()]
-            name = ""
-        depth += (sign in b"[{") - (sign in b"]}")
-        start = mark.end() if depth == 1 else start
-    return members
+def _refused(code: int, reason: str, outline: FrameOutline) -> Frame:
+    return refusal(reason, outline.id, code) if outline.answerable else Frame()
 
 
 def _returnable(identifier: Any) -> Any:
@@ -200,9 +250,9 @@ def _whole(value: Any) -> Any:
 
 
 def _loaded(text: bytes) -> Any:
-    """Parse a short JSON value; None if it is too long, invalid or missing."""
+    """Parse a short JSON value; None if it is too long or invalid."""
     try:
-        return json.loads(text) if 0 < len(text) <= _LONGEST_ID else None
+        return json.loads(text) if len(text) <= _LONGEST_ID else None
     except (ValueError, RecursionError):
         return None
 
