@@ -395,7 +395,7 @@ UNSEEN = [
     ("export const rows = [\n  1,\n];", "\n\n"),
     ("<AdrTable frontMatter={frontMatter}></AdrTable>\nA{' '}\nb", "\nA\nb"),
     ('<Tabs\n  groupId="os"\n>\n<TabItem label="A">\na\n</TabItem>\n</Tabs>', "\n\n\nA\na\n\n"),
-    ('Go:\n <Run\n  npm="npm i"\n  b="c d" class="a b" n={1}\n />', "Go:\n \n  - npm i\n  - c d\n"),
+    ('Go:\n <Run\n  npm="npm i"\n  pnpm="c `d`" rel="a b" n={1}\n />', "Go:\n \n  - npm i\n  - c `d`\n"),
     ("<Grid\n  rows={[\n{ a: [{ b: [{ c: {} }] }] }]}\n/>\n\n  /> \n<Community>\nAsk.", "\n\n\n\n\n\n\nAsk."),
     ("#### <!-- md:option a -->\n\n`a`\n\n:   What it is.\n\nA : b", "\n\n`a`\n\nWhat it is.\n\nA : b"),
     ('<div class="a">\n\nA <div>\n```\n<div>\n```\n</div>', "\n\nA <div>\n```\n<div>\n```\n"),

@@ -100,7 +100,10 @@ def units(
         else:
             parts += _sentences(region, line, number)
     above = [(heading.line - len(header) - 1 + first_line, heading.text) for heading in reversed(blocks.headings)]
-    return [replace(unit, heading=next((text for at, text in above if at < unit.line), "")) for unit in parts]
+    return [
+        replace(unit, heading=unit.heading or next((text for at, text in above if at < unit.line), ""))
+        for unit in parts
+    ]
 
 
 def _announced(parts: list[Unit], block: Unit) -> list[Unit]:

@@ -239,10 +239,8 @@ _NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|not
 
 _LINE_END = re.compile(r"[ \t]*$", re.MULTILINE)
 _TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
-_SAID = re.compile(
-    r"(?<!\S)(?:(title|label)|(?!alt|class|style)[\w:-]++(?==(?:\"[^\"\s]+ |'[^'\s]+ )))=(?:\"([^\"]+)\"|'([^']+)')"
-)
-"""An attribute that readers see: a title, or several words, such as a command."""
+_SAID = re.compile(r"(?<!\S)(?:(title|label)|npm|yarn|pnpm|bun|deno|cargo|pip|command)=(?:\"([^\"]+)\"|'([^']+)')")
+"""An attribute that readers see: a title, or a command."""
 
 _TAB_LABEL = re.compile(r"\s(label|value)=\{?(?:\"([^\"]*)\"|'([^']*)')")
 
@@ -344,7 +342,8 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
             label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
             shown = ":::" if found["closing"] else f":::tab[{label}]"
         elif found["attributes"] and _alone(prose, match):
-            shown = "\n".join(map(_said, found["attributes"].removeprefix(" ").split("\n")))
+            attributes = prose[slice(*match.span("attributes"))]
+            shown = "\n".join(map(_said, attributes.removeprefix(" ").split("\n")))
         if _NOTICE.fullmatch(found["shortcode"] or "") and _alone(prose, match):
             title = _TITLE.search(found["parameters"])
             shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
@@ -357,7 +356,7 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
 
 def _said(line: str) -> str:
     """Return what readers see of a line of attributes: titles as they are, the rest as items of a list."""
-    said = [f"{'' if title else '- '}{one}{other}" for title, one, other in _SAID.findall(line)]
+    said = [f"{'' if title else '- '}{one}{other}".lstrip("#> ") for title, one, other in _SAID.findall(line)]
     return line[: -len(line.lstrip())] + " ".join(said) if said else ""
 
 

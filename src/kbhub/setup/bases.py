@@ -233,7 +233,7 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     entry = _entry(hub, old)
     _check_id(new)
     if new in hub.config().settings.bases:
-        raise UsageError(f"A base {new!r} already exists; choose another id, or remove that base first.")
+        raise UsageError(f"A base {new!r} already exists; choose another id.")
 
     def edit(text: str, _: GlobalConfig) -> str:
         text = rename_key(text, ["bases", old], new, path)

@@ -273,13 +273,11 @@ def bind_path(path: Path) -> socket.socket:
     """Bind a Unix socket private to the user, replacing that of a dead server."""
     if not hasattr(socket, "AF_UNIX"):
         raise UsageError("This system has no Unix sockets; use --port.")
-    dead = path.is_socket() and not path.is_symlink()
-    if dead:
-        with suppress(OSError), closing(dial(str(path))):
-            raise UsageError(f"A server already listens on {path}. Use another path.")
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        if dead:
+        if path.is_socket() and not path.is_symlink():
+            with suppress(OSError), closing(dial(str(path))):
+                raise UsageError(f"A server already listens on {path}. Use another path.")
             path.unlink()
         mask = os.umask(0o177)  # others can never open it
         try:
@@ -289,4 +287,7 @@ def bind_path(path: Path) -> socket.socket:
     except OSError as error:
         bound.close()
         raise UsageError(f"Cannot create the socket {path}: {error.strerror or error}.") from error
+    except UsageError:
+        bound.close()
+        raise
     return bound

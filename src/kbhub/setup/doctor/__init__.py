@@ -296,7 +296,7 @@ def _client_finding(registration: Registration, fault: str) -> Finding:
     if registration.fault:
         message, level = f"Its file has a problem: {registration.fault.rstrip('.')}.", "warning"
         remedy = "Fix the file; until then, kbhub does not change it."
-    elif not entry.argv:
+    elif not any(entry.argv[:1]):
         message = f"The entry {entry.name!r} in {registration.file} has no command."
     elif not registration.program:
         message = f"{registration.file} starts {entry.argv[0]}, which does not exist or cannot be run."
