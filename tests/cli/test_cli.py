@@ -526,7 +526,7 @@ ALONE = {
         r"mcp|pydantic\.main|starlette|httpx|watchfiles|pypdf|yaml|kbhub\.documents\.markdown", "crates.md",
     ),
     ("remember Releases need the VPN.",): (r"tokenizers|tomlkit|kbhub\.(hooks|setup|server)\..*", "Remembered"),
-    (): (r"(mcp|pydantic|asyncio|anyio|numpy|apsw|cyclopts|rich|filelock|logging|ssl|dis)\b.*", ""),
+    (): (r"(mcp|pydantic|asyncio|anyio|numpy|apsw|cyclopts|rich|filelock|logging|ssl)\b.*", ""),
     ("read crates.md",): (r"rich|numpy|tomlkit|kbhub\.(answers|setup)\..*", "A crate holds bottles."),
 }  # fmt: skip
 """Command lines → what they do not load, and a part of what they print."""

@@ -84,7 +84,7 @@ class TestTitle:
         ],
     )  # fmt: skip
     def test_comes_from_front_matter_then_headings_then_the_file_name(self, text, title):
-        assert parse(text, "x/my-long_name.md").title == title
+        assert parse(text, "x/my-long_name.md").title == parse(text, "my-long_name/README.md").title == title
 
 
 class TestFrontMatter:

@@ -21,6 +21,7 @@ from kbhub.index.query.parser import searchable, stems
 from kbhub.models.embedding import Embedder
 from kbhub.search.plan import WeightedTerm
 from kbhub.values import struct
+from kbhub.workspace.formats import file_title
 
 MOST_FILLED, FILLED_TOKENS = 2, 60
 """Limits of sentences between two chosen ones of a paragraph that are included, and of their estimated tokens: they are
@@ -111,7 +112,7 @@ class Choice:
         heading = heading_of(self.unit, self.passage)
         title = self.passage.title
         if title.casefold() in PART_NAMES:  # too generic to identify the document
-            title = PurePosixPath(self.passage.ref.rpartition("@")[2]).stem
+            title = file_title(PurePosixPath(self.passage.ref.rpartition("@")[2]))
         if heading in ("", self.passage.title):
             names = title
         elif before is not None and before.passage.docid == self.passage.docid:

@@ -16,16 +16,13 @@ from typing import Literal
 
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
+from kbhub.workspace.formats import FOLDER_PAGES, SKIPPED_FOLDERS, is_markdown, markdown_paths
 
 LinkKind = Literal["markdown", "reference", "wikilink", "embed", "related"]
 """Syntax of a link; `related` is an entry of that front-matter key."""
 
 PATH_KINDS = frozenset({"markdown", "reference"})
 """Links whose target is first tried as a path relative to the folder of their document."""
-
-FOLDER_PAGES = ("readme", "index", "_index")
-"""Documents that represent their folder, case-folded and without extension, by priority."""
 
 MOST_NAMED = 100
 """Documents with the same name that are compared by distance, those with the shortest paths: a base may have thousands

@@ -53,6 +53,9 @@ NATIVE_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unas
 
 TAKEN_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unasked)
 
+FOLDER_PAGES = ("readme", "index", "_index")
+"""Documents that represent their folder, case-folded and without extension, by priority."""
+
 SKIPPED_FOLDERS = ("node_modules",)
 """Folders of other people's documents, left out as hidden ones are."""
 
@@ -202,6 +205,7 @@ def is_text(name: str) -> bool:
     return True
 
 
-def file_title(name: PurePosixPath) -> str:
-    """Return a title made from a file's name."""
-    return " ".join(name.stem.replace("-", " ").replace("_", " ").split()) or name.name
+def file_title(path: PurePosixPath) -> str:
+    """Return a title made from a file's name, or from that of its folder if it is the page of that."""
+    stem = path.parent.name if path.stem.casefold() in FOLDER_PAGES and path.parent.name else path.stem
+    return " ".join(stem.replace("-", " ").replace("_", " ").split()) or path.name
