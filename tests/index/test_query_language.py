@@ -301,7 +301,9 @@ def test_an_excerpt_begins_with_its_code_and_ends_with_text():
     cut, after = f"{code}\nneedle\n```\n\n{step}## Locks\n\n", "\n```\n\nA needle.\n\n```sh\n# run\n```"
     assert excerpt(far, terms, 38) == ("```sh\nneedle\nlast\n```", 33)
     assert excerpt(cut, terms, 50) == ("```\nneedle\n```\n\nThen run it.", 30)
-    assert excerpt(after, terms, 90) == ("\nA needle.\n\n```sh\n# run\n```", 2)
+    assert excerpt(after, terms, 90) == ("A needle.\n\n```sh\n# run\n```", 3)
+    led = f"{step * 9}So:\n\n```sh\n{code}needle\n```\n\n{step * 30}"
+    assert excerpt(led, terms, 700)[0].startswith("So:\n\n```sh\n")
 
 
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():

@@ -75,8 +75,8 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
     )
 
 
-def test_code_quoted_on_one_line_has_no_fences():
-    code = "Run it:\n\n```sh\nwhich kbhub\n```\n\nThen wait."
+def test_code_quoted_on_one_line_has_no_fences_and_a_table_no_rule():
+    code = "Run it:\n\n```sh\nwhich kbhub\n```\n\n|---|:-:|\n\nThen wait."
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=code),)), hit(1, excerpt=code)])
 
     assert ' · lines 9-12: "Run it: which kbhub Then wait."\n' in text
@@ -165,8 +165,8 @@ def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_
 def test_nothing_matched_says_why_and_what_to_do_and_that_no_word_occurs_is_said_before_the_hits():
     skipped = (Skipped(base="notes", reason="Its folder is gone."),)
 
-    assert answer([], unmatched=("zxqv",), skipped=skipped, notes=("An odd note.",)) == (
-        "No hits in project (hybrid).\n"
+    assert answer([], unmatched=("zxqv",), skipped=skipped, notes=("An odd note.",), verdict="none") == (
+        "No hits in project. Verdict: none.\n"
         "Note: An odd note.\n"
         "No document contains: zxqv.\n"
         "Not searched: notes. Its folder is gone.\n"

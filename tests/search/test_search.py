@@ -346,6 +346,14 @@ def test_a_document_that_the_query_names_comes_first(environment, query):
     assert (first.ref, first.excerpt) == ("EIPS/eip-1559.md", text[text.index("#") :].strip())
 
 
+def test_a_word_with_a_digit_in_a_question_names_no_document(environment):
+    for number in range(8):
+        environment.write(f"knowledge/page{number}.md", f"# Page {number}\n\nWith k6, do number {number} of many.\n")
+    for name, text in (("k6", "The module `k6` has functions."), ("install", "To install k6, unpack the archive.")):
+        environment.write(f"knowledge/{name}.md", f"# {name}\n\n{text}\n")
+    assert search(environment, "how to install k6").hits[0].ref == "install.md"
+
+
 @pytest.mark.parametrize("query", ["ADR-0012", "ADR #12", "what does adr 12 say", "decision 12", "¿Qué dice ADR-12?"])
 def test_a_decision_is_found_by_its_number_and_a_name_with_words_that_only_ask_is_all_of_a_question(environment, query):
     parts = [f"## Part {number}\n\n{'Files with dashes. ' * 120}" for number in range(7)]

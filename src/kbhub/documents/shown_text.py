@@ -420,10 +420,11 @@ def states(text: str) -> bool:
 
 
 def without_markup(text: str) -> str:
-    """Return the lines of a text without empty ones, marks of quotes, fences, and the markup of what is not code."""
+    """Return the lines of a text but empty ones and rules, without marks of quotes, fences, and markup outside code."""
     code, parts = _code(text), list[str]()
     for in_code, lines in groupby(enumerate(text.split("\n")), lambda line: line[0] in code):
-        plain = "\n".join(filter(str.strip, [_QUOTED.sub("", line) for _, line in lines if not FENCE.match(line)]))
+        unquoted = [_QUOTED.sub("", line) for _, line in lines if not FENCE.match(line)]
+        plain = "\n".join([line for line in unquoted if line.strip("|:- ")])
         parts.append(plain if in_code else _INLINE_OR_PAGE.sub(_unmarked, plain))
     return "\n".join(filter(None, parts))
 

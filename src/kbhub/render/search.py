@@ -240,17 +240,17 @@ def _summary(result: SearchResult, query: Query, cursor: Callable[[int], str] | 
     where, first, end = Names(result.searched), query.offset + 1, query.offset + shown
     more, leading = "more " if query.offset else "", [note for note in result.notes if note in LEADING_NOTES]
     head: Text
+    verdict = f" {verdict_words(result.verdict)}" if result.verdict and not result.listed else ""
     if not result.searched:
         head = "No hits: no base could be searched."
     elif not result.hits:
         none = f"Nothing {more}found yet" if is_unfinished(result.notes) else f"No {more}hits"
-        head = say(f"{none} in {{}} ({result.mode}).", where)
+        head = say(f"{none} in {{}}.{verdict}", where)
     else:
         order = "newest first" if result.listed else "" if result.mode == "hybrid" else result.mode
         follow = f'cursor="{cursor(end)}" for more' if cursor and end < result.total else ""
         manner = "; ".join(filter(None, (order, follow)))
         range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{end}"
-        verdict = f" {verdict_words(result.verdict)}" if result.verdict and not result.listed else ""
         head = say(f"{range_} of {_total(result)} in {{}}{f' ({manner})' if manner else ''}.{verdict}", where)
     return [head, *(["", *leading] if leading else []), *([""] if result.hits else [])]
 

@@ -48,18 +48,8 @@ def test_a_notebook_is_its_cells():
     assert [link.target for link in document.links] == ["b.md"]
 
 
-def test_format_3_has_sheets_and_cells_that_are_headings_and_long_outputs_are_cut():
+def test_long_outputs_are_cut():
     """The log of a training run does not fill the index; what is missing is said."""
-    code = {"cell_type": "code", "language": "python", "input": ["x = 1"]}
-    cells = [
-        {"cell_type": "heading", "level": 2, "source": ["The\n", "name"]},
-        {**code, "outputs": [{"output_type": "pyout", "text": ["1"]}]},
-    ]
-    document = read({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]})
-
-    assert document.lines == ("## The name", "", "```python", "x = 1", "```", "", "```output", "1", "```")
-    assert document.title == "The name"
-
     outputs = [{"output_type": "stream", "text": "word " * 10_000}] * 50
     text = "\n".join(read({"cells": [{"cell_type": "code", "source": "run()", "outputs": outputs}]}).lines)
 
@@ -123,13 +113,13 @@ def test_strange_cells_and_nodes_are_counted():
 
 
 words = ("```", "<!--", "markdown", "code")
-names = ("cells", "cell_type", "source", "outputs", "text", "data", "text/plain", "metadata", "worksheets", "level")
+names = ("cells", "cell_type", "source", "outputs", "text", "data", "text/plain", "metadata")
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(words),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(names), inner, max_size=4),
     max_leaves=20,
 )
-kinds = st.sampled_from(("markdown", "code", "raw", "heading"))
+kinds = st.sampled_from(("markdown", "code", "raw"))
 cells = st.fixed_dictionaries({"cell_type": kinds, "source": values, "outputs": values})
 keys = st.sampled_from(("id", "type", "x", "y", "width", "height", "text", "file", "url", "label", "subpath"))
 places = st.integers(0, 20)

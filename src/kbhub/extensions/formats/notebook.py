@@ -36,9 +36,6 @@ def read_notebook(path: str, data: bytes) -> Document:
     record, fault = _json(data, "notebook")
     notebook = _mapping(record)
     cells = notebook.get("cells")
-    if not isinstance(cells, list) and isinstance(sheets := notebook.get("worksheets"), list):
-        parts = (_mapping(sheet).get("cells") for sheet in sheets)
-        cells = [cell for part in parts if isinstance(part, list) for cell in part]
     if not isinstance(cells, list):
         fault = fault or "It has no cells of a notebook, so it is indexed as plain text."
         return plain_document(path, data, fault)
@@ -51,11 +48,7 @@ def read_notebook(path: str, data: bytes) -> Document:
         if not isinstance(kind, str):
             strange += 1
             continue
-        text = storable(_string(cell.get("input", source) if kind == "code" else source)).strip("\n")
-        if kind == "heading":
-            level = cell.get("level")
-            blocks.append(f"{'#' * (level if level in (1, 2, 3, 4, 5, 6) else 1)} {' '.join(text.split())}")
-            continue
+        text = storable(_string(source)).strip("\n")
         if kind in ("markdown", "raw") and not blocks and text.startswith("---\n"):
             # Quarto and Jupytext write front matter into the first cell.
             lines = text.split("\n")
@@ -64,8 +57,7 @@ def read_notebook(path: str, data: bytes) -> Document:
         if kind == "markdown" and text.strip():
             blocks.append(closed(text))
         elif text.strip():
-            written_in = (_word(cell.get("language")) or language) if kind == "code" else ""
-            blocks.append("\n".join(fenced(text, written_in)))
+            blocks.append("\n".join(fenced(text, language if kind == "code" else "")))
         if isinstance(outputs, list):
             blocks += ("\n".join(fenced(text, "output")) for text in _outputs(outputs))
     problems = [front.problem] if front.problem else []
@@ -113,13 +105,11 @@ def _output(output: dict[str, Any]) -> str:
     """Return the text of one output; empty for pictures and the like."""
     if "ename" in output or "evalue" in output:
         return f"{_string(output.get('ename'))}: {_string(output.get('evalue'))}"
-    if text := _string(output.get("text")):
+    values = _mapping(output.get("data"))
+    texts = (output.get("text"), *map(values.get, ("text/plain", "text/markdown", "text/latex")))
+    if text := next(filter(None, map(_string, texts)), ""):
         return text
-    values = _mapping(output.get("data", output))
-    for kind in ("text/plain", "text/markdown", "text/latex", "latex"):
-        if text := _string(values.get(kind)):
-            return text
-    html = _string(values.get("text/html") or values.get("html"))
+    html = _string(values.get("text/html"))
     return markdown_of(html[: 10 * OUTPUT_CHARACTERS]) if html else ""
 
 

@@ -196,8 +196,14 @@ def excerpt(
         dense = first
     elif dense in code:  # whose first line is too far away, and stands before the rest
         opening = CODE if first < 0 else pieces[first]
+    lead = dense
+    for full in (False, True) if dense in code.values() else ():
+        while lead and filled[lead - 1] is full and lead - 1 not in code:
+            lead -= 1
+    if bounds[dense_end] - bounds[lead] < limit - len(opening):  # what introduces code says what it is for
+        dense = lead
     start, end, limit = dense, dense_end, limit - len(opening) - 1
-    # First the whole paragraph, then what is around it.
+    # First the whole paragraph, then what follows it, then what stands before.
     for across in (False, True):
         grown = -1
         while grown != end - start:
@@ -206,8 +212,10 @@ def excerpt(
                 fits = first >= 0 and last < len(bounds) and bounds[last] - bounds[first] <= limit
                 if fits and (across or filled[added]):
                     start, end = first, last
+                    break
     while start < dense and (not filled[start] or start in code or _within(text, bounds[start])):
         start += 1
+    start = max(start, before)
     while end + 1 < len(bounds) and bounds[end + 1] - bounds[start] <= limit:  # in the room that is free now
         end += 1
     end = _without_headings(pieces[:end], code, dense_end)
