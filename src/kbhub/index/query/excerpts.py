@@ -204,20 +204,18 @@ def excerpt(
         dense = lead
     start, end, limit = dense, dense_end, limit - len(opening) - 1
     # First the whole paragraph, then what follows it, then what stands before.
-    for across in (False, True):
-        grown = -1
-        while grown != end - start:
-            grown = end - start
-            for first, last, added in ((start, end + 1, end), (start - 1, end, start - 1)):
-                fits = first >= 0 and last < len(bounds) and bounds[last] - bounds[first] <= limit
-                if fits and (across or filled[added]):
-                    start, end = first, last
-                    break
+    grown = -1
+    while grown != end - start:
+        grown = end - start
+        for first, last, added in ((start, end + 1, end), (start - 1, end, start - 1)):
+            if first >= 0 and last < len(bounds) and bounds[last] - bounds[first] <= limit and filled[added]:
+                start, end = first, last
+    end = max(end, bisect_right(bounds, bounds[start] + limit) - 1)
+    start = min(start, bisect_left(bounds, bounds[end] - limit))
     while start < dense and (not filled[start] or start in code or _within(text, bounds[start])):
         start += 1
     start = max(start, before)
-    while end + 1 < len(bounds) and bounds[end + 1] - bounds[start] <= limit:  # in the room that is free now
-        end += 1
+    end = max(end, bisect_right(bounds, bounds[start] + limit) - 1)  # in the room that is free now
     end = _without_headings(pieces[:end], code, dense_end)
     cut = ["…" if at not in code and _within(text, bounds[at]) else "" for at in (start, end)]
     part = text[bounds[start] : bounds[end]].rstrip()
