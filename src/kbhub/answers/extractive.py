@@ -75,8 +75,8 @@ MOST_LOOKED_AT = 400
 
 _TAG = re.compile(r"</?[A-Za-z][\w.-]*(?:[\s/][^<>]*)?>|<!--.*?-->", re.DOTALL)
 
-_IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
-"""An image, or a link that shows nothing but an image; removed from the inside out."""
+_IMAGE = re.compile(r"(?:(?<=[\w,;] )!\[([^\[\]]+)|!\[[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
+"""An image, with its text if it is within a sentence, or a link that shows nothing; removed from the inside out."""
 
 _LINK = re.compile(r"\[[^\[\]]*\]\([^()]*(?:\([^()]*\))?[^()]*\)")
 
@@ -269,8 +269,8 @@ def plain(unit: Unit) -> Unit | None:
     text = unit.text
     if (unit.kind != "block" or is_item(text.split("\n", 1)[0])) and any(mark in text for mark in ("<", "](", "![")):
         parts = re.split(r"(`+[^`]*`+)", text)  # in code, `<name>` is a placeholder
-        bare = (part if at % 2 else _TAG.sub("", _IMAGE.sub("", _IMAGE.sub("", part))) for at, part in enumerate(parts))
-        text = "".join(bare).strip("\n").rstrip()
+        parts[::2] = [_TAG.sub("", _IMAGE.sub(r"\1", _IMAGE.sub(r"\1", part))) for part in parts[::2]]
+        text = "".join(parts).strip("\n").rstrip()
     if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
         return None
     only_asks = unit.kind == "block" and text.endswith(("?", "？")) and not states(text)

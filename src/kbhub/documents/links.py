@@ -14,7 +14,7 @@ from itertools import accumulate, takewhile
 from typing import Literal
 from urllib.parse import unquote
 
-from kbhub.documents.shown_text import TEMPLATE, without_code
+from kbhub.documents.shown_text import COMMENT, TEMPLATE, without_code
 from kbhub.types import Link
 from kbhub.values import struct
 
@@ -221,7 +221,6 @@ _MASKED = re.compile(
     r"|<[A-Za-z/!?][^<>]*>",
     re.MULTILINE,
 )
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 @struct
@@ -295,10 +294,7 @@ def _folded(tag: str) -> str:
 
 def _masked(paragraph: str) -> str:
     """Replace code, comments, links and HTML without moving any character."""
-    masked = without_code(paragraph, MASK)
-    # Up to the last end of a comment, so that beginnings without an end take no square time.
-    ended = masked.rfind("-->") + 3 if "<!--" in masked else 0
-    masked = _COMMENT.sub(_as_mask, masked[:ended]) + masked[ended:]
+    masked = COMMENT.sub(_as_mask, without_code(paragraph, MASK))
     return _MASKED.sub(_as_mask, masked) if "[" in masked or "<" in masked else masked
 
 

@@ -16,9 +16,12 @@ TITLE_BYTES = 160
 LONG_FENCE = 40
 """Run of backticks beyond which the fence uses tildes, so that hostile text cannot double the length of the answer."""
 
-# Code spans keep their content; elsewhere strong emphasis, links, anchors and escapes lose their markup.
+_ICON = r"(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:(?:\{[^{}\n]*\})?[ \t]*"
+
+# Code spans keep their content; elsewhere icons, strong emphasis, links, anchors and escapes lose their markup.
 _INLINE = re.compile(
-    r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)(?!`)|\*\*|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
+    rf"(?P<ticks>`{{1,3}})(?P<code>[^`]+)(?P=ticks)(?!`)|{_ICON}|\*\*"
+    r"|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
     r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
 )
 _INLINE_OR_PAGE = re.compile(
@@ -136,16 +139,12 @@ def _unmarked(match: re.Match[str]) -> str:
     return html.unescape(shown) if match.lastgroup == "entity" else shown
 
 
-_TICKS = re.compile(r"`+")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-
-
 def without_code(text: str, mask: str = "x") -> str:
     """Replace the characters of code spans."""
     if "`" not in text:
         return text
-    runs = [match.span() for match in _TICKS.finditer(text)]
-    escaped = {match.start(1) for match in _ESCAPE.finditer(text)} if "\\" in text else ()
+    runs = [match.span() for match in re.finditer("`+", text)]
+    escaped = {match.start(1) for match in re.finditer(r"\\(.)", text, re.DOTALL)} if "\\" in text else ()
     closing, latest = [-1] * len(runs), dict[int, int]()  # for each run, the next one of the same length
     for number in range(len(runs) - 1, -1, -1):
         length = runs[number][1] - runs[number][0]
@@ -179,8 +178,8 @@ _OPENING = re.compile(
 )
 """First or last line of an admonition, or first line of a tab."""
 
-_CONTAINER = re.compile(r":::|!!!|\?\?\?|===")
-"""Occurs in each such line."""
+_CONTAINER = re.compile(r":::|!!!|\?\?\?|===|\[!")
+"""Occurs in each such line, and in the first one of a callout."""
 
 _ATTRIBUTES = (
     r"\{:?[ \t]*(?:[#.][\w-]+|[\w-]+=\"[^\"\n]*\")(?:[ \t]+(?:[#.][\w-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+)))*[ \t]*\}"
@@ -189,8 +188,8 @@ _ATTRIBUTES = (
 TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
 """An expression that the build of a site replaces: of Hugo or Liquid."""
 
-_INCLUDE = r"[ \t>]*\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}[ \t]*"
-"""A line of mdBook that stands for lines of another file, in code as well."""
+_INCLUDE = r"[ \t>]*(?:\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}|-+8<-+[^\n]*+)[ \t]*"
+"""A line of mdBook or MkDocs that stands for lines of another file, in code as well."""
 
 _BRACES = r"\{(?:[^{}]|" * 4 + r"\{[^{}]*\}" + r")*+\}" * 4
 """A value of a component, nested up to five deep."""
@@ -215,14 +214,16 @@ _HIDDEN = (
     r"|\{(?:\{[<%]|%)-?[ \t]*(?P<ended>/|end)?[ \t]*(?P<shortcode>\w*+)(?P<parameters>[^{}\n]*?)[>%]\}\}?"
     rf"|^{_INCLUDE}$"
     r"|^[ \t]*+(?:\[\[_?TOC_?\]\]|\[(?:TOC|toc)\]|(?:(?:[-*+]|1\.)[ \t][^\n]*+\n[ \t]*+)?\{:[ \t]*toc[ \t]*\})[ \t]*$"
-    r"|(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:[ \t]*"
+    rf"|{_ICON}|(?<![+\w])\+\+(?P<keys>[\w-]++(?:\+[\w-]++)*+)\+\+(?![+\w])"
+    r"|^[ \t]{0,3}\*\[[^\[\]\n]{1,300}+\]:[^*\n]*$"
+    r"|^[ \t]*+:::[ \t]+[\w-]+(?:(?:\.\w+)++[ \t]*$|(?=\n[ \t]+(?:handler|options):))(?:\n[ \t]+\S[^\n]*)*+"
+    r"|(?<![ \t])[ \t]*+(?<![%\w{])%%(?:[^%]|%(?!%))*+%%(?![%\w])"
+    r"|(?:^|(?<![ \t])[ \t]++)\^(?=[\w-]*[a-zA-Z])[\w-]{2,}[ \t]*$"
+    r"|(?<![=\w])==(?P<marked>[^\s=](?:[^=\n]*+(?<=\S))?)==(?![=\w])"
 )
-"""Imports, exports, comments, components, anchors, attributes, shortcodes, icons, places of a table of contents; prose
-that resembles them stays."""
+"""Imports, exports, comments, components, anchors, attributes, shortcodes, places of a table of contents, icons, keys,
+abbreviations, API references, comments and ids of blocks of Obsidian, highlights; prose that resembles them stays."""
 
-_CLOSED = re.compile(r"</([A-Z][\w.]*)[ \t]*>")
-_CHARACTERS = re.compile(r"\^?(?:.-.)+\W*")
-"""A set of characters in an expression, such as `a-z`."""
 
 GENERATING = re.compile(
     r"^[ \t]*(?:::: [\w-]+(?:\.\w+|\n[ \t]+:?[\w-]+:)|-{2,}8<-|\{!|\{\{#include|\{%-? *include"
@@ -267,7 +268,8 @@ _CONTINUED = rf"\A(?:{_PROPERTY})+\s*/?>"
 _UNRENDERED = re.compile(rf"{_START}(?:{_HIDDEN})|{_CONTINUED}", re.MULTILINE)
 _UNREADABLE = re.compile(
     rf"{_START}(?:{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
-    r"|(?<![\w\]])!?\[(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
+    r"|\[\[(?:[^\[\]\n|]{1,300}+\|)?#?(?P<page>[^\s\[\]|#][^\[\]\n|]{0,300}+)\]\](?![(\[:])"
+    r"|(?<![\w\]])!?\[(?!\^?(?:[^\[\]]-[^\[\]]){1,99}+[^\w\[\]]{0,9}+\])(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
     rf"|(?P<entity>&(?:[a-zA-Z]{{2,31}}|#\w{{2,7}});))|{_CONTINUED}",
     re.MULTILINE,
 )
@@ -297,17 +299,15 @@ def renderable(text: str, *, tabs: bool = False) -> str:
     the title of a callout begins with `CALLOUT` and its kind.
     """
     code = _code(text)
-    lines = _cleared(text, code, _UNRENDERED, tabs=tabs)
-    for number, line in enumerate(lines):
-        if (match := _CALLOUT.fullmatch(line)) and number not in code:
-            lines[number] = f"{match[1]}{_strong(match[3], match[2], marked=tabs)}"
-    return "\n".join(_laid_out(lines, code, quotes=True, tabs=tabs))
+    return "\n".join(_laid_out(_cleared(text, code, _UNRENDERED, tabs=tabs), code, quotes=True, tabs=tabs))
 
 
-def _strong(title: str, kind: str, *, marked: bool) -> str:
-    """Return the title of a callout on a line of its own, whatever follows."""
-    mark = f"{CALLOUT}{kind.lower()} " if marked else ""
-    return f"**{mark}{title.replace('**', '').strip() or kind.capitalize()}**  "
+def _named(title: str, kind: str = "", *, quotes: bool = False, marked: bool = False) -> str:
+    """Return the title of a callout, or its kind: of a quote on a line of its own, else so that a sentence goes on."""
+    title = title.replace("**", "").strip() or kind.capitalize()
+    if quotes:
+        return f"**{CALLOUT + kind.lower() + ' ' if marked else ''}{title}**  "
+    return f"{title}:" if title and title[-1] not in ".:!?…" else title
 
 
 def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs: bool = False) -> list[str]:
@@ -316,34 +316,33 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     prose = "\n".join(["" if number in code else line for number, line in enumerate(lines)])
     masked = without_code(prose)
     names = {match["name"].casefold() for match in _DEFINITIONS.finditer(masked)}
-    closed = set(_CLOSED.findall(masked))
+    closed = set(re.findall(r"</([A-Z][\w.]*)[ \t]*>", masked))
     parts, at = list[str](), 0
     for match in pattern.finditer(masked):
         found = match.groupdict()
-        part = next((name for name in ("linked", "text") if found.get(name)), "")
+        part = next((name for name in ("linked", "text", "page", "keys", "marked") if found.get(name)), "")
         shown = prose[slice(*match.span(part))] if part else ""
-        if part == "text" and not found["data"]:
-            name, label = shown.casefold(), (found["label"] or "").casefold()
-            unnamed = found["label"] is None and name not in names
-            if unnamed or (_CHARACTERS.fullmatch(name) and label not in names):
-                continue
+        if part == "text" and found["label"] is found["data"] is None and shown.casefold() not in names:
+            continue
+        if part:
+            shown = "\n".join(_cleared(shown.title() if part == "keys" else shown, (), pattern))
         if found.get("entity"):
             shown = _INVISIBLE.sub("", html.unescape(match[0]))
             if shown and shown.isascii():  # it may be markup
                 continue
         # A bare `<Name>` is rather a placeholder than a component, unless it has its own line or something closes it.
         named = found["component"]
-        surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "")
-        surely = surely or (named and _alone(prose, match))
-        if named and not surely and named not in closed:
+        surely = found["closing"] or match[0].endswith("/>") or "=" in (found["attributes"] or "") or named in closed
+        if named and not surely and not _alone(prose, match):
             continue
         if tabs and named == "TabItem" and _alone(prose, match):
             labels = {key: one or other for key, one, other in _TAB_LABEL.findall(found["attributes"] or "")}
             label = re.sub(r"[\[\]\n]", " ", labels.get("label") or labels.get("value") or "")
             shown = ":::" if found["closing"] else f":::tab[{label}]"
         elif found["attributes"] and _alone(prose, match):
-            attributes = prose[slice(*match.span("attributes"))]
-            shown = "\n".join(map(_said, attributes.removeprefix(" ").split("\n")))
+            attributes = prose[slice(*match.span("attributes"))].removeprefix(" ").split("\n")
+            heads = pattern is _UNREADABLE and not match[0].endswith("/>")
+            shown = "\n".join([_said(line, heads=heads) for line in attributes])
         if _NOTICE.fullmatch(found["shortcode"] or "") and _alone(prose, match):
             title = _TITLE.search(found["parameters"])
             shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
@@ -354,10 +353,11 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     return [lines[number] if number in code else line for number, line in enumerate(cleared)]
 
 
-def _said(line: str) -> str:
-    """Return what readers see of a line of attributes: titles as they are, the rest as items of a list."""
-    said = [f"{'' if title else '- '}{one}{other}".lstrip("#> ") for title, one, other in _SAID.findall(line)]
-    return line[: -len(line.lstrip())] + " ".join(said) if said else ""
+def _said(line: str, *, heads: bool) -> str:
+    """Return what readers see of a line of attributes: titles, of what follows if it `heads` it, or items of a list."""
+    said = _SAID.findall(line)
+    shown = " ".join([f"{'' if title else '- '}{one}{other}".lstrip("#> ") for title, one, other in said])
+    return line[: -len(line.lstrip())] + (_named(shown) if heads and said[0][0] else shown) if said else ""
 
 
 def _alone(text: str, match: re.Match[str]) -> bool:
@@ -400,7 +400,7 @@ def _code(text: str) -> dict[int, str]:
     return code
 
 
-_COMMENT = re.compile(r"<!--(?:[^<]|<(?!!--))*?-->")
+COMMENT = re.compile(r"<!--(?:[^<]|<(?!!--))*?-->")
 _BLOCK_STARTS = re.compile(r"^[ \t>]*(?:#{1,6}[ \t].*$|(?:[-*+]|\d+[.)])[ \t]|$)", re.MULTILINE)
 _LINKS = re.compile(r"\[[^\[\]\n]*\](?:\([^()\n]*\)|\[[^\[\]\n]*\])|<?https?://\S+")
 _ENDED = re.compile(r"(?:[.!][\"')*_]*\s+|[\u3002\uff01]\s*)\w")
@@ -411,7 +411,7 @@ MOST_BESIDE = 3
 
 def states(text: str) -> bool:
     """Return whether Markdown has more than headings, pictures, links, comments, questions, and what leads to them."""
-    for block in _BLOCK_STARTS.split(_COMMENT.sub("", text)):
+    for block in _BLOCK_STARTS.split(COMMENT.sub("", text)):
         plain, links = _LINKS.subn(" ", block)
         leads = plain.rstrip("*_ \t\n").endswith(("?", ":", "\uff1f", "\uff1a")) and not _ENDED.search(plain)
         if not leads and any(islice(_WORD.finditer(plain), MOST_BESIDE if links else 0, None)):
@@ -453,6 +453,8 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
         prefix = f"{' ' * opened[0][0]}{''.join(mark for _, _, mark in opened)}".rstrip() if opened else ""
         yield from (prefix or one for one in blank)
         blank.clear()
+        if number not in code and (callout := _CALLOUT.fullmatch(line)):
+            line = callout[1] + _named(callout[3], callout[2], quotes=quotes, marked=tabs)
         opening = None if number in code else _OPENING.match(line)
         tab = opening and (opening["tab"] or opening["kind"] == "tab")
         if opening and opening["colons"] and not opening["kind"]:
@@ -460,9 +462,8 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
             opening, line, closings = None, "", closings - 1
         elif opening:
             title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
-            kind = opening["kind"] or opening["type"] or ""
-            name = _strong(title, kind, marked=tabs) if quotes else title
-            name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else name
+            kind = opening["type"] or (opening["kind"] if quotes or _NOTICE.fullmatch(opening["kind"] or "") else "")
+            name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else _named(title, kind, quotes=quotes, marked=tabs)
             line = f"{opening['indent']}{name}"
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
         # One that nothing closes would quote the rest.
