@@ -304,6 +304,7 @@ def test_an_excerpt_begins_with_its_code_and_ends_with_text():
     assert excerpt(after, terms, 90) == ("A needle.\n\n```sh\n# run\n```", 3)
     led = f"{step * 9}So:\n\n```sh\n{code}needle\n```\n\n{step * 30}"
     assert excerpt(led, terms, 700)[0].startswith("So:\n\n```sh\n")
+    assert excerpt(f"A needle.\n\n```sh\n{'x' * 50}\n```", terms, 60) == ("A needle.", 0)
 
 
 def test_an_excerpt_is_around_the_rarest_words_and_what_decides():

@@ -317,7 +317,7 @@ def _quote_lines(quote: Quote) -> list[str]:
         return ["   > " + re.sub(r"`{3,}|~{3,}", "`", one_line(text, quote.limit))]
     text = cut(quote.text, quote.limit)
     if not quote.lines:
-        return [fenced(text.strip("\n"))]
+        return [fenced(compact(text))]
     first, start, end = quote.lines
     shown, whole = text.count("\n") + 1, end - start + 1
     text = compact(text)

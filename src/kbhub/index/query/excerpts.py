@@ -63,7 +63,7 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
 _ONWARD = re.compile(r"[\w,;]\n {0,3}(?:> ?)*[^\W\d_A-Z]")
 
-_HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$")
+_HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$|[ \t>]*(?:`{3}|~{3})")
 
 _LINK = re.compile(r"!?\[(?:\[[^\[\]\n]{1,300}+\]\]|[^\[\]\n]{0,300}+\]\([^()\s]*\))")
 
