@@ -291,7 +291,7 @@ def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_no
     # What stands before is shown from the beginning of its paragraph, or not at all.
     part, _ = excerpt(f"{prose}\n\nThe needle is here.\n\nMore.", parse_query("needle").terms, 200)
     assert part == "The needle is here.\n\nMore."
-    quote = prose.replace("\n", "\n> ")
+    quote = prose.replace("\nline", "\n>     `line`")
     assert excerpt(f"> {quote}", terms, 200)[0][:3] == "…> "
 
 

@@ -61,7 +61,7 @@ DECISION = re.compile(
 
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
-_ONWARD = re.compile(r"[\w,;]\n {0,3}(?:> ?)*[^\W\d_A-Z]")
+_ONWARD = re.compile(r"[\w,;`*]\n[ \t]*(?:>[ \t]*)*[`*(\[]*[^\W\d_A-Z]")
 
 _HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$|[ \t>]*(?:`{3}|~{3})")
 
