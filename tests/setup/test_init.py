@@ -312,26 +312,22 @@ async def test_every_tool_has_the_model_ask_its_user(project, mode):
         *(("adr/1.md", "adr/", ""), ("ADRs/1.md", "ADRs/", ""), ("../shop.wiki/Home.md", "../shop.wiki/", "")),
         *(("src/a.md", "src/", "book.toml"), ("source/index.rst", "source/", "source/conf.py")),
         ("website/docs/a.md", "website/docs/", "website/docusaurus.config.js"),
-        ("content/en/a.md", "content/", "hugo.yaml"),
+        *(("content/en/a.md", "content/", "hugo.yaml"), ("handbook/a.md", "handbook/", "mkdocs.yml")),
+        *(("guide/a.md", "guide/", "website/docusaurus.config.ts"), ("b/a.md", "./", ".obsidian/app.json")),
     ],
 )
 def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
     environment.write(path, "A\n=\n\nAbout crates.\n")
     if site:
         assert named(environment) == []
-        environment.write(site, "")
+        environment.write(
+            site, "docs_dir: handbook\n docs: {path: '../guide'}, blog: {path: '../../../home'}\npath: /etc\n"
+        )
 
     assert named(environment) == [name]
     kbhub("init", "--knowledge", name, code=0)
     assert kbhub("search", "crates", code=0).out
     assert "looks like" not in kbhub("status").out
-
-
-def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbhub):
-    environment.write(".obsidian/app.json", "{}")
-    environment.write("notes/a.md", "# A\n")
-
-    assert f"./ (1 document) {LIKE} `kbhub init --knowledge .`." in kbhub("search", "crates").err
 
 
 def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, monkeypatch):

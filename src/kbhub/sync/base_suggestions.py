@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shlex
 from collections import Counter
@@ -19,7 +20,15 @@ from kbhub.types import Base, Discovery
 from kbhub.values import counted, struct
 from kbhub.workspace.files import is_directory
 from kbhub.workspace.formats import IGNORE_NAMES, INSTRUCTIONS, is_native
-from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, VAULT_FOLDER, has_documents, owned_by_user
+from kbhub.workspace.project import (
+    FOLDER,
+    PROJECT_ID,
+    STARTER_NAME,
+    VAULT_FOLDER,
+    has_documents,
+    owned_by_user,
+    site_pages,
+)
 
 MOST_ENTRIES = 5_000
 """Files and folders examined, nearest first: some 10 ms, and all of most repositories."""
@@ -173,6 +182,9 @@ def look(
         for site, (pages, beside) in SITES.items():
             if site in inside and (not beside or beside in inside):
                 likely.add("/".join(filter(None, (folder, pages))))
+                # Only folders that are walked count, wherever the settings of a clone may lead.
+                if len(likely) <= SUGGESTIONS and (named := site_pages(root / folder / site)):
+                    likely.update(posixpath.normpath(posixpath.join(folder, path)) for path in named[1])
         if folder and (names := [entry.name for entry in entries if entry.name in IGNORE_NAMES]):
             layers = filters.layers_in(folder, folder, outer, sorted(names))
         for entry in entries:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
@@ -411,6 +413,20 @@ def has_documents(folder: Path) -> bool:
         if budget < 0:
             return False
     return False
+
+
+MAX_SETTINGS_BYTES = 1 << 20
+_PAGES = re.compile(
+    r"(?:^|[\s{,])(?:contentDir|docs_dir|docsDir|path|src|srcDir)[\"']?[ \t]*[:=][ \t]*[\"']?([\w./-]+)", re.MULTILINE
+)
+
+
+def site_pages(settings: Path) -> tuple[str, tuple[str, ...]] | None:
+    """Return the settings of a documentation site, and the folders of pages that they may name; None if unreadable."""
+    with suppress(OSError):
+        text = read_regular(settings, MAX_SETTINGS_BYTES, follow=False).decode("utf-8", "replace")
+        return text, tuple(dict.fromkeys(map(posixpath.normpath, _PAGES.findall(text))))
+    return None
 
 
 def required(folder: Path | None) -> Path:
