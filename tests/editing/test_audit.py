@@ -266,16 +266,13 @@ def test_orphans_have_no_link_and_no_tag(audited):
     assert [one.ref for one in report.findings] == ["alone.md", "self.md"]
 
 
-def test_a_page_of_a_documentation_site_is_no_orphan(audited):
-    files = {"docs/alone.md": "# Alone\n", "mkdocs.yml": "site_name: Shop\n"}
-    assert audited(files, checks=["orphans"]).findings == ()
-
-
 def test_what_the_build_of_a_site_knows_is_no_finding(audited):
-    """Folders of pages with any name, pages and headings that the build writes, files beside the pages."""
+    """Folders of pages with any name, pages and headings that the build writes, files beside them; no orphans."""
     text = (
         "# Start\n\n[a](/guide/install/) [b](../cli.md#run) [c](/gone/) [d](../api.md#shop.run) [e](install.md#all)\n\n"
         '=== "Tab"\n\n    ```toml\n    [[tool.shop.matrix]]\n    ```\n\n![f](/img/f.png) [g](/guide/8-0) [h](new)\n'
+        "![i](@site/static/img/f.png) [j](@site/handbook/pages/cli.md) [k](@site/handbook/pages/guide/new.md) "
+        "[l](/docs/category/guide)\n"
     )
     files = {
         "mkdocs.yml": "docs_dir: handbook/pages\nnav:\n  - Commands: cli.md\n",
@@ -287,7 +284,7 @@ def test_what_the_build_of_a_site_knows_is_no_finding(audited):
         "handbook/pages/api.md": "# API\n\n::: shop.run\n",
         "static/img/f.png": "x",
     }
-    report = audited(files, checks=["links", "headings", "titles", "spelling"])
+    report = audited(files, checks=["links", "headings", "titles", "spelling", "orphans"])
 
     assert [one.message for one in report.findings] == ["The link to '/gone/' is broken: no such document or file."]
 
@@ -388,14 +385,6 @@ def test_the_gravest_come_first_then_base_path_and_line(audited):
     ]  # fmt: skip
 
 
-def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
-    report = audited({"a.md": "# A\n" + "\n[x](gone.md)" * 9 + "\n"}, limit=2)
-
-    assert len(report.findings) == 2
-    assert (report.total, report.counts[0].check, report.counts[0].errors) == (9, "links", 9)
-    assert "Not shown: 7; use `--limit` to see more." in text_of(audit_report(report))
-
-
 def test_checks_and_bases_can_be_chosen_and_those_that_are_not_there_are_errors(audited):
     """Links from a base that is not looked at still count."""
     files, notes = {"a.md": "# A\n", "b.md": "[x](gone.md)\n"}, {"n.md": "# N\n\n[[project@a]] [x](gone.md)\n"}
@@ -430,6 +419,8 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     report = audited({"a.md": f"# A\n\n{links}"}, checks=["links"], limit=limit)
     text, _ = model_answer(audit_report(report), FULL_ANSWER_BYTES)
     listed = text.count("links: The link")
+    assert (report.total, report.counts[0].errors, len(report.findings)) == (300, 300, min(limit, 300))
+    assert ("Not shown: 290; use `--limit` to see more." in text_of(audit_report(report))) == (limit == 10)
 
     assert 10 <= listed < 300
     assert f" Not shown: {300 - listed}; {how}" in text.split("\n")[0]

@@ -176,21 +176,19 @@ def test_a_document_goes_by_every_ref_that_read_takes_and_related_goes_both_ways
 
 
 def test_what_cannot_be_meant_is_refused(hub, shop):
-    """Also a ref to a document that is in no index yet, which is told from one that is not there."""
+    """Also a ref to a document that is in no index yet."""
     shop.write("knowledge/new.md", "# New\n")
-    for ref, told in {
-        "guides/deplyo.md": r"Did you mean .*guides/deploy\.md",
-        "new.md": "kbhub admin index project",
-    }.items():
-        with pytest.raises(DocumentNotFound, match=told):
-            related(hub, ref)
+    with pytest.raises(DocumentNotFound, match="kbhub admin index project"):
+        related(hub, "new.md")
     for wrong in ({"hops": 4}, {"hops": -1}, {"limit": 0}, {"kinds": ("friend",)}):
         with pytest.raises(UsageError, match=r"must be|Kinds: "):
             related(hub, "guides/deploy.md", **wrong)
 
 
-def test_of_many_neighbours_some_are_shown_and_all_counted(environment):
-    environment.write("knowledge/hub.md", "# Hub\n")
+def test_of_many_neighbours_some_are_shown_and_all_counted_and_of_namesakes_the_nearest_is_taken(environment):
+    environment.write("knowledge/hub.md", "# Hub\n\n[[note]]\n")
+    for path in ("a/note", "b/deep/note"):
+        environment.write(f"knowledge/{path}.md", "# A note\n")
     for number in range(30):
         environment.write(f"knowledge/n{number:02}.md", "[h](hub.md)\n" * (2 if number == 17 else 1))
     hub = synced(environment)
@@ -199,17 +197,7 @@ def test_of_many_neighbours_some_are_shown_and_all_counted(environment):
 
     assert ["n17.md", "n00.md", "n01.md"] == refs(result, "backlink")
     assert 30 == result.totals["backlink"]
-
-
-def test_an_ambiguous_link_takes_the_nearest_and_says_so(environment):
-    environment.write("knowledge/x.md", "[[note]]\n")
-    environment.write("knowledge/a/note.md", "# A\n")
-    environment.write("knowledge/b/deep/note.md", "# B\n")
-    hub = synced(environment)
-
-    (link,) = of(related(hub, "x.md"), "link")
-
-    assert ("a/note.md", ("b/deep/note.md",)) == (link.ref, link.ambiguous)
+    assert [("a/note.md", ("b/deep/note.md",))] == [(one.ref, one.ambiguous) for one in of(result, "link")]
 
 
 def test_a_base_that_cannot_be_looked_at_is_named_and_refs_of_others_stay_theirs(hub, shop):
@@ -288,19 +276,22 @@ def test_a_path_is_one_from_the_documents_folder():
 def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
     """By the root of the site, slug, id, a name without its number, and from the page as from a folder."""
     paths = ["docs/adr/0003-cache.mdx", "docs/guides/index.md", "docs/native-setup.md", "docs/cli/plan.md", "docs/b.md"]
-    table = PathTable(paths, (), [("docs/native-setup.md", "/native/setup"), ("docs/b.md", "bee")])
+    paths.append("docs/adr/0004-cache.mdx")
+    table = PathTable(paths, (), [("docs/native-setup.md", "/native/setup"), ("docs/b.md", "bee")], ["docs"])
     inner = PathTable(path.removeprefix("docs/") for path in paths)
     leads = {
         "/adr/cache": "docs/adr/0003-cache.mdx", "./cache": "docs/adr/0003-cache.mdx",
         "/guides/": "docs/guides/index.md", "/docs/cli/plan": "docs/cli/plan.md",
         "../../cli/plan": "docs/cli/plan.md", "/native/setup": "docs/native-setup.md", "../bee": "docs/b.md",
-        "/plan": None, "../../../../b": None,
+        "/docs/native/setup": "docs/native-setup.md", "@site/docs/b.md": "docs/b.md", "/adr/0004-cache": paths[-1],
+        "/plan": None, "../../../../b": None, "@sites/b": None,
     }  # fmt: skip
     found = {target: table.resolve("docs/adr/0004-queue.md", target, "markdown") for target in leads}
 
     assert leads == {target: one and one.path for target, one in found.items()}
     assert found["/adr/cache"].by == "site"
-    assert inner.resolve("b.md", "/docs/cli/plan.md", "markdown").path == "cli/plan.md"
+    for target in ("/docs/cli/plan.md", "@site/docs/cli/plan.md"):
+        assert inner.resolve("b.md", target, "markdown").path == "cli/plan.md"
     assert inner.resolve("b.md", "/other/cli/plan.md", "wikilink") is None
 
 

@@ -8,6 +8,7 @@ import pytest
 from conftest import synced
 from kbhub.errors import UsageError
 from kbhub.index.references import MOST_REFS, expand_braces
+from kbhub.render.search import read_answer
 
 
 @pytest.fixture
@@ -64,6 +65,30 @@ def test_a_document_goes_by_title_and_alias(hub, shop):
     for ref in (*addresses, "/adr/0027-language/", "adr/0027-language", "ADR-0027", "adr 27", "ADR-27:1"):
         assert ["docs/adr/0027-language.md"] == refs_of(hub, [ref])
     assert ["docs/adr/index.md", "docs/decisions/31.md"] == refs_of(hub, ["/adr/", "ADR-31"])
+
+
+def test_a_page_is_read_by_its_address_and_the_answer_names_its_path(shop, kbhub):
+    """As links have it, below a site's root or without; the end of a path, too, but no address that two pages have."""
+    shop.write("knowledge/docs/help/review.mdx", "---\nslug: /review-guide\n---\n# Review\n")
+    for place in (shop.home / "one/start.md", "knowledge/packages/a/page.md", "knowledge/packages/b/page.md"):
+        shop.write(place, "---\nslug: begin\n---\n# Begin\n")
+    hub, path = synced(shop), "docs/help/review.mdx"
+    for ref in (
+        "/review-guide",
+        "/docs/review-guide",
+        "docs/review-guide",
+        "https://x.org/a/review-guide",
+        "review.md",
+    ):
+        result = hub.read([ref])
+        note = f"`{ref}` is read as `{path}`."
+        assert ([path], (note,)) == ([one.ref for one in result.readings], result.notes)
+    assert ["one@start.md"] == refs_of(hub, ["/docs/begin"])
+    assert "packages/a/page.md, packages/b/page.md" in refused(hub, "/begin")
+    assert () == hub.read([path, "guides/deploy", "Twin", "ship it"]).notes
+    assert read_answer(result).startswith(f"Note: {note}\n\n")
+    assert f"kbhub: {note}" in kbhub("read", "review.md", code=0).err
+    assert [note] == kbhub("related", "review.md", "--json", code=0).json["notes"]
 
 
 def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place_of_a_path(hub, shop):
@@ -133,7 +158,7 @@ def test_an_ending_and_a_base_make_no_name_near(environment):
     for ref, told in (
         ("nope.md", "No document 'nope.md'. `search` finds refs."),
         ("gits.md", "Did you mean notes@git.md?"),
-        ("git.markdown", "Did you mean notes@git.md?"),
+        ("gitt.markdown", "Did you mean notes@git.md?"),
         ("notes@gitt.md", "Did you mean notes@git.md?"),
     ):
         assert refused(hub, ref).endswith(told)

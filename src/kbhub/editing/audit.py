@@ -25,7 +25,6 @@ from kbhub.workspace.extensions import extensions, imported
 
 _TAG_KEYS = ("tags", "tag")
 
-
 _OF_A_BASE = (
     links,
     audit_documents.unreadable_front_matter,

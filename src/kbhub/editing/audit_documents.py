@@ -26,7 +26,6 @@ from kbhub.workspace.project import PROJECT_ID
 _FRONT_MATTER = re.compile(r"Front matter .*", re.DOTALL)
 _REPLACED = "\ufffd"
 
-
 _WHAT = {"changed": "changed since", "vanished": "is gone"}
 
 ENTRANCES = frozenset(

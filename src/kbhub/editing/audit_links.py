@@ -8,7 +8,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Literal
-from urllib.parse import unquote
 
 from kbhub.documents.markdown import images_of, parse_document
 from kbhub.documents.shown_text import GENERATING
@@ -37,7 +36,6 @@ _NUMBERED = re.compile(r"(.+?)[-_](\d+)")
 _LEADING_NUMBER = re.compile(r"^[\d.\s)]+")
 _OTHER_MEANING = re.compile(r"L\d+(?:-L?\d+)?|:~:text=.*|page=\d+.*|fn(?:ref)?:.*|top", re.DOTALL)
 """Fragments other than headings: lines of a file, a text to highlight, a page, a footnote, the top."""
-
 
 COPY = re.compile(r"sources/.*\.markdown$")
 """The copy of a page from elsewhere, made by `kbhub doc ingest`, whose links lead to what was around it there."""
@@ -152,51 +150,32 @@ class _Targets:
         self.on_site = site_settings(material.base) is not None or named[False] > named[True]
         """Whether the addresses of pages have no suffix, or `.html`."""
         self.table = PathTable(paths)
-        self._folded: dict[str, int] = defaultdict(int)
-        self._by_stem: dict[str, list[str]] = defaultdict(list)
-        for path in paths:
-            self._folded[folded(stem(path))] += 1
-            self._by_stem[folded(stem(path)).rpartition("/")[2]].append(path)
-        self._nearest = Nearest(self._by_stem)
+        self._nearest = Nearest(folded(stem(path)).rpartition("/")[2] for path in paths)
 
     def is_alone(self, path: str) -> bool:
         """Return whether no other document has the same path apart from case and suffix."""
-        return self._folded[folded(stem(path))] == 1
+        return sum(folded(stem(other)) == folded(stem(path)) for other in self.table.ending_in(path)) == 1
 
     def near(self, target: str) -> str:
         """Return the path that was probably meant, or ""."""
         query = folded(stem(target.strip("/").rpartition("@")[2]))
         name = self._nearest.closest(query.rpartition("/")[2], NEAR_NAME)
         parts = set(query.split("/"))
-        paths = self._by_stem.get(name, ())
+        paths = self.table.ending_in(name) if name else ()
         return max(paths, key=lambda path: (len(parts & set(folded(path).split("/"))), -len(path)), default="")
-
-    def corrected(self, link: ResolvedLink) -> str:
-        """Return the document of a broken link after decoding it again or removing a doubled suffix, or ""."""
-        decoded, bare = unquote(link.target), link.target.rpartition(".")[0]
-        forms = [decoded] if decoded != link.target else []
-        forms += [bare] if is_markdown(link.target) and is_markdown(bare) else []
-        resolutions = (self.table.resolve(link.path, form, link.kind) for form in forms)
-        paths = {match.path for match in resolutions if match and match.by == "path" and not match.others}
-        only = paths.pop() if len(paths) == 1 else ""
-        return only if only and self.is_alone(only) else ""
 
 
 def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> Found:
-    corrected = targets.corrected(link)
-    fix = _fix(link, corrected) if corrected else None
-    near = corrected or targets.near(link.target)
+    near = targets.near(link.target)
     others = (material.ref(near),) if near else ()
     if link.kind == "related":
         name, message = "related", f"`related` names {link.target!r}: {link.why}."
         remedy = "Name an existing document, or remove the entry."
     else:
         name, message, remedy = "links", f"The link to {link.target!r} is broken: {link.why}.", _REMEDY
-    if fix:
-        remedy = f"Change it to {fix.after!r}."
-    elif others:
+    if others:
         remedy = f"Did you mean {others[0]!r}? {remedy}"
-    return Found(material, link.path, message, remedy, link.line, others, fix, "error", name)
+    return Found(material, link.path, message, remedy, link.line, others, severity="error", check=name)
 
 
 def _ambiguous(material: Material, link: ResolvedLink) -> Found:

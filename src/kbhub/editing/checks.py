@@ -11,11 +11,11 @@ from typing import Any
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hub import Hub
-from kbhub.index.catalogue import document_names, document_slugs, tag_counts_without
+from kbhub.index.catalogue import tag_counts_without
 from kbhub.index.references import ref_of
 from kbhub.reading.code_references import Sources
-from kbhub.reading.graph import RELATED, WrittenLink, entries, exists_below, places_on_disk, related_in
-from kbhub.reading.links import LinkKind, PathTable, folded, site_settings
+from kbhub.reading.graph import RELATED, BaseLinks, Faults, WrittenLink, entries, joined, related_in, related_links
+from kbhub.reading.links import LinkKind, PathTable, folded, table_of
 from kbhub.types import Base, Document
 from kbhub.workspace.project import PROJECT_ID
 
@@ -23,7 +23,6 @@ MAX_WARNINGS = 20
 
 ALIKE = 0.8
 """Share of common words (of all words in both) from which two titles count as nearly the same: four of five."""
-
 
 NO_PLURALS = frozenset(
     (
@@ -41,38 +40,29 @@ def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
     warnings, git, bases = list(document.problems), hub.discovery().workspace.git_root, hub.discovery().bases
     if base.id == PROJECT_ID and git is not None:
         sources = Sources(git)
-        faults = ((entry, sources.fault(entry)) for entry in entries(document.front_matter.get("refs")))
-        warnings += [f"`refs` names {entry!r}, but {fault.reason}." for entry, fault in faults if fault]
-    tables: dict[str, PathTable] = {}
+        named = ((entry, sources.fault(entry)) for entry in entries(document.front_matter.get("refs")))
+        warnings += [f"`refs` names {entry!r}, but {fault.reason}." for entry, fault in named if fault]
+    path = document.path
+    written = [WrittenLink(path, one.target, one.fragment, one.text, one.line, one.kind) for one in document.links]
+    written += related_links(path, document.front_matter, ())
+    linked: dict[str, BaseLinks] = {}
     titles: dict[str, list[str]] = {}
     tags: Counter[str] = Counter()
     for other in bases:
         with suppress(IndexUnavailable), hub.index(other).snapshot() as index:
-            names, paths, slugs = list(document_names(index)), index.paths(), document_slugs(index)
-            tags += tag_counts_without(index, without=document.path if other.id == base.id else "")
-            site = site_settings(other)
-            tables[other.id] = PathTable(paths, names, slugs, site.roots if site else ())
-            for path, name in names:
-                if other.id != base.id or path != document.path:
-                    titles.setdefault(name, []).append(ref_of(other, path, bases))
-
-    def exists(target: str, kind: LinkKind) -> bool:
-        name, mark, path = target.partition("@")
-        other = next((one for one in bases if mark and name in (one.id, *one.names)), None)
-        if other is not None:
-            return other.id not in tables or tables[other.id].resolve("", path, "related") is not None
-        if base.id not in tables or tables[base.id].resolve(document.path, target, kind):
-            return True
-        roots = [base.path, *([git] if git and base.id == PROJECT_ID else [])]
-        link = WrittenLink(document.path, target, "", "", None, kind)
-        return any(exists_below(root, place) for place in places_on_disk(base, link, git) for root in roots)
-
-    for link in document.links:
-        if not exists(link.target, link.kind):
-            warnings.append(f"Line {link.line}: the link to {link.target!r} is broken.")
-    for entry in entries(related_in(document.front_matter)):
-        if not exists(plain_entry(entry), "related"):
-            warnings.append(f"`related` names {entry!r}, which is not a document.")
+            table = table_of(other, index)
+            own = [(link, table.resolve(path, link.target, link.kind)) for link in written if other.id == base.id]
+            linked[other.id] = BaseLinks(other, index.generation(), table, {}, own)
+            tags += tag_counts_without(index, without=path if other.id == base.id else "")
+            for at, name in table.names:
+                if other.id != base.id or at != path:
+                    titles.setdefault(name, []).append(ref_of(other, at, bases))
+    graph = joined(linked, bases, git)
+    faults = Faults(graph)
+    for link in (edge.link for edge in graph.leaving.get((base.id, path), ()) if faults.verdict(edge)[0] == "broken"):
+        where = f"Line {link.line}: the link to {link.target!r} is broken."
+        entry = f"`related` names {link.text!r}, which is not a document."
+        warnings.append(entry if link.kind == RELATED else where)
     warnings += [*_similar_tags(tags, document), *_similar_titles(titles, document)]
     more = len(warnings) - MAX_WARNINGS
     return (*warnings[:MAX_WARNINGS], *([f"And {more} more warnings."] if more > 0 else []))

@@ -11,7 +11,7 @@ import difflib
 import itertools
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -186,8 +186,6 @@ class Sources:
         self._base = Base(id="project files", path=root, origin="argument")
         self._code = lru_cache(maxsize=KEPT_FILES)(self._opened)
         self._read = 0
-        self._names: dict[str, list[str]] | None = None
-        self._nearest = Nearest(())
 
     def fault(self, entry: str) -> RefFault | None:
         """Return the problem with an entry of `refs`, or None if what it names exists."""
@@ -233,16 +231,15 @@ class Sources:
             return RefFault("unchecked", "the file cannot be read (permission denied)")
         return RefFault("missing", "the file does not exist", self._near(path))
 
+    @cached_property
+    def _files(self) -> tuple[Mapping[str, Sequence[str]], Nearest]:
+        return (names := files_by_name(self.root)), Nearest(names)
+
     def _near(self, path: str) -> str:
         """Return the file that was probably meant: one with the same name, else with a similar path."""
-        if self._names is None:
-            self._names = files_by_name(self.root)
-            self._nearest = Nearest(self._names)
+        names, nearest = self._files
         name = folded(path.rpartition("/")[2])
-        same = self._names.get(name) or []
-        if not same:
-            close = self._nearest.closest(name, _NEAR_NAME)
-            same = self._names[close] if close else []
+        same = names.get(name) or names.get(nearest.closest(name, _NEAR_NAME), ())
 
         def likeness(other: str) -> tuple[int, int]:
             ours, theirs = path.split("/"), other.split("/")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kbhub.documents.walk import inside_of
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.index.catalogue import document_slugs, front_matter_of, link_rows
+from kbhub.index.catalogue import front_matter_of, link_rows
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.query.parser import fold
 from kbhub.index.references import ref_of
@@ -35,10 +35,12 @@ from kbhub.reading.links import (
     SiteSettings,
     files_by_name,
     folded,
+    from_root,
     places,
     site_folders,
     site_settings,
     stem,
+    table_of,
 )
 from kbhub.reading.lists import WILD, short_docids
 from kbhub.reading.resolver import Resolver
@@ -266,7 +268,7 @@ def graph_of(hub: Hub) -> Graph:
         state = (git_root, tuple(skipped), discovery.bases, *(one.generation for one in links_by_base.values()))
         if held.graph is None or held.state != state:
             held.links = {(one.base.id, hub.index(one.base).path): one for one in links_by_base.values()}
-            held.graph, held.state = _joined(links_by_base, discovery.bases, git_root, tuple(skipped)), state
+            held.graph, held.state = joined(links_by_base, discovery.bases, git_root, tuple(skipped)), state
         return held.graph
 
 
@@ -276,10 +278,7 @@ def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
         if cached is not None and cached.generation == generation and cached.base == base:
             return cached
         rows = {row.path: row for row in index.every_document()}
-        names = ((row.path, name) for row in rows.values() for name in (row.title, *row.aliases))
-        site = site_settings(base)
-        table = PathTable(rows, names, document_slugs(index), site.roots if site else ())
-        written = written_links(index)
+        table, written = table_of(base, index), written_links(index)
     links = [(link, table.resolve(link.path, link.target, link.kind)) for link in written]
     return BaseLinks(base, generation, table, rows, links)
 
@@ -288,16 +287,20 @@ def written_links(index: Index) -> list[WrittenLink]:
     """Return all links of a base, entries of `related` last; call it in a snapshot of its index."""
     links = [WrittenLink(*row) for row in link_rows(index)]  # type: ignore[arg-type]  # kinds come from the parser
     for path, front, text in front_matter_of(index, RELATED):
-        lines = text.split("\n")
-        start = next((at for at, line in enumerate(lines) if line.strip().casefold().startswith(RELATED)), len(lines))
-        for entry in islice(dict.fromkeys(entries(related_in(front))), MOST_ENTRIES):
-            # Without Obsidian's brackets and link text.
-            named = entry.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
-            target, _, fragment = named.partition("#")
-            if (target or fragment) and not _EXTERNAL.match(target):
-                line = next((at + 1 for at in range(start, len(lines)) if entry in lines[at]), None)
-                links.append(WrittenLink(path, target.strip(), fragment.strip(), entry, line, "related"))
+        links += related_links(path, front, text.split("\n"))
     return links
+
+
+def related_links(path: str, front: Mapping[str, Any], lines: Sequence[str]) -> Iterator[WrittenLink]:
+    """Yield the entries of `related` in the front matter of a document, whose lines are given."""
+    start = next((at for at, line in enumerate(lines) if line.strip().casefold().startswith(RELATED)), len(lines))
+    for entry in islice(dict.fromkeys(entries(related_in(front))), MOST_ENTRIES):
+        # Without Obsidian's brackets and link text.
+        named = entry.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
+        target, _, fragment = named.partition("#")
+        if (target or fragment) and not _EXTERNAL.match(target):
+            line = next((at + 1 for at in range(start, len(lines)) if entry in lines[at]), None)
+            yield WrittenLink(path, target.strip(), fragment.strip(), entry, line, "related")
 
 
 def related_in(front: Mapping[str, Any]) -> Any:
@@ -314,8 +317,8 @@ def entries(value: Any) -> Iterator[str]:
         yield text
 
 
-def _joined(
-    bases: Mapping[str, BaseLinks], active: Sequence[Base], git_root: Path | None, skipped: tuple[Skipped, ...]
+def joined(
+    bases: Mapping[str, BaseLinks], active: Sequence[Base], git_root: Path | None, skipped: tuple[Skipped, ...] = ()
 ) -> Graph:
     """Merge the links of all bases and resolve those between bases."""
     by_name = {folded(name): links for links in bases.values() for name in (links.base.id, *links.base.names)}
@@ -338,8 +341,8 @@ def _joined(
             leaving[source].append(edge)
             if edge.goal is not None and edge.goal != source:
                 coming[edge.goal].append(edge)
-    joined = {"leaving": dict(leaving), "coming": dict(coming)}
-    return Graph(bases=bases, active=active, git_root=git_root, skipped=skipped, **joined)
+    edges = {"leaving": dict(leaving), "coming": dict(coming)}
+    return Graph(bases=bases, active=active, git_root=git_root, skipped=skipped, **edges)
 
 
 def _led_out(
@@ -367,20 +370,20 @@ def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iter
 
     GitHub resolves paths with a leading `/` from the git root of the workspace.
     """
-    root = base.path.as_posix()
+    root, target = base.path.as_posix(), from_root(link.target)
     folder = posixpath.join(root, posixpath.dirname(link.path))
     # On a site, a page is the folder that its links start from, and a folder above it or of its files the root.
     above = site_folders(link.path)
     starts = [folder, *([posixpath.join(root, stem(link.path))] if above else [])]
-    if link.target.startswith("/"):
+    if target.startswith("/"):
         repository = repository_of(base, git_root)
         above = [root, *(posixpath.join(root, one) for one in above)]
         starts = [root, *([repository.as_posix()] if repository else [])]
         starts += [posixpath.join(one, assets) for one in above for assets in ("", *ASSETS)]
-    elif not link.target.startswith(("./", "../")):
+    elif not target.startswith(("./", "../")):
         starts.insert(1, root)
     for start in dict.fromkeys(starts):
-        yield posixpath.normpath(posixpath.join(start, link.target.lstrip("/")))
+        yield posixpath.normpath(posixpath.join(start, target.lstrip("/")))
 
 
 def repository_of(base: Base, git_root: Path | None) -> Path | None:
@@ -393,6 +396,9 @@ ASSETS = ("static", "public")
 """Folders of a site's files other than pages, whose addresses are without them."""
 
 _LABEL = re.compile(r"/[\w.-]+\.rst")
+_GENERATED = re.compile(r"(?:^|/)(?:authors|categor(?:y|ies)|tags?)(?:/[^/]+)?/?$")
+"""End of the address of a page that a site makes of a folder or a tag."""
+
 MOST_SAME = 1000
 """Most files with the same name that are considered."""
 
@@ -434,7 +440,7 @@ class Faults:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._sites: dict[str, SiteSettings | None] = {}
+        self._site = cache(lambda name: site_settings(graph.bases[name].base))
         self._files = cache(files_by_name)
 
     def verdict(self, edge: Edge) -> tuple[Status, str]:
@@ -443,13 +449,13 @@ class Faults:
             return "document", ""
         home, target = self._graph.bases[edge.source[0]].base, edge.link.target
         name, mark, path = target.partition("@")
-        for base_links in self._graph.bases.values():
-            if mark and folded(name) in map(folded, (base_links.base.id, *base_links.base.names)):
-                if (place := _existing(base_links.base, path)) is not None:
+        for base in self._graph.active if mark else ():
+            if folded(name) in map(folded, (base.id, *base.names)):
+                if base.id not in self._graph.bases:
+                    return "outside", f"base {name} has no readable index"
+                if (place := _existing(base, path)) is not None:
                     return "file", place
-                return "broken", f"base {base_links.base.id} has no document {path!r}"
-        if any(mark and folded(name) == folded(skipped.base) for skipped in self._graph.skipped):
-            return "outside", f"base {name} has no readable index"
+                return "broken", f"base {base.id} has no document {path!r}"
         return self._path_verdict(home, edge)
 
     def _path_verdict(self, home: Base, edge: Edge) -> tuple[Status, str]:
@@ -466,9 +472,7 @@ class Faults:
             led_out = led_out or not (in_repository or inside_of(home.path.as_posix(), place, "/") is not None)
         if led_out and edge.link.target.startswith(("../", "./")):
             return "outside", "it leads out of all bases"
-        if home.id not in self._sites:
-            self._sites[home.id] = site_settings(home)
-        if (site := self._sites[home.id]) and (found := _of_site(site, home, edge.link)):
+        if (site := self._site(home.id)) and (found := _of_site(site, home, edge.link)):
             return found
         if edge.link.path.endswith(".rst") and edge.link.fragment and _LABEL.fullmatch(edge.link.target):
             return "outside", "it may be a label of another project"
@@ -493,14 +497,16 @@ def _existing(base: Base, path: str) -> str | None:
 
 def _of_site(site: SiteSettings, home: Base, link: WrittenLink) -> tuple[Status, str] | None:
     """Return the verdict on a file beside the pages of a site, and on a page that only its build writes."""
-    for assets in ASSETS if link.target.startswith("/") else ():
-        if exists_below(site.folder, f"{site.folder}/{assets}{link.target}"):
-            return "file", f"{os.path.relpath(site.folder, home.path)}/{assets}{link.target}".replace(os.sep, "/")
+    target = from_root(link.target)
+    for assets in ("", *ASSETS) if target.startswith("/") else ():
+        place = f"{site.folder}/{assets}{target}"
+        if exists_below(site.folder, place):
+            return "file", os.path.relpath(place, home.path).replace(os.sep, "/")
     if link.target.endswith(PAGE) and not any(places(link.path, link.target, link.kind)):
         return "outside", "it leads out of the pages of the site"
     starts = ("", *(f"{root}/" for root in ("docs", *site.roots)))
     for place in places(link.path, link.target, link.kind):
-        if any(place.removeprefix(start) in site.pages for start in starts):
+        if any(place.removeprefix(start) in site.pages for start in starts) or _GENERATED.search(place):
             return "outside", "the build of the site writes it"
     return None
 
@@ -512,8 +518,8 @@ def exists_below(root: Path, place: str) -> bool:
     return False
 
 
-def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
-    """Return the indexed document that a ref names, else raise `DocumentNotFound`; lines and heading are ignored."""
+def found_document(hub: Hub, graph: Graph, ref: str) -> tuple[Node, tuple[str, ...]]:
+    """Return the indexed document that a ref names, and notes; lines and heading are ignored."""
     ref = ref.encode("utf-8", "replace").decode("utf-8")
     resolver = Resolver(hub)
     with resolver.opened():
@@ -522,4 +528,4 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
         if base_links is None or place.path not in base_links.documents:
             reason = f"it is not indexed yet; run `kbhub admin index {place.base.id}`"
             raise DocumentNotFound(resolver.ref(place), reason)
-    return place.base.id, place.path
+        return (place.base.id, place.path), resolver.notes([place])

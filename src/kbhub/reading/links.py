@@ -11,12 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from kbhub.index.catalogue import document_names, document_slugs
+from kbhub.index.engine import Index
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import FOLDER_PAGES, SKIPPED_FOLDERS, is_markdown, markdown_paths
+from kbhub.workspace.project import site_pages
 
 LinkKind = Literal["markdown", "reference", "wikilink", "embed", "related"]
 """Syntax of a link; `related` is an entry of that front-matter key."""
@@ -71,7 +74,8 @@ class PathTable:
         roots: Iterable[str] = (),
     ) -> None:
         self.paths = frozenset(paths)
-        self._names, self._slugs, self._roots = tuple(names), tuple(slugs), tuple(f"{address_of(at)}/" for at in roots)
+        self.names = tuple(names)
+        self._slugs, self._roots = tuple(slugs), tuple(f"{address_of(at)}/" for at in roots)
 
     @cached_property
     def _folded(self) -> dict[str, str]:
@@ -89,29 +93,30 @@ class PathTable:
         return paths
 
     @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
+    def by_name(self) -> dict[str, list[str]]:
         """Folded title or alias → paths, shortest first."""
         paths = defaultdict(list)
-        for path, name in sorted(self._names, key=lambda item: _length(item[0])):
+        for path, name in sorted(self.names, key=lambda item: _length(item[0])):
             paths[folded(name)].append(path)
         return paths
 
     @cached_property
-    def _by_address(self) -> dict[str, str]:
-        """Folded address on a documentation site → path, the shortest."""
-        given = [(path, posixpath.join(posixpath.dirname(path), str(slug))) for path, slug in self._slugs]
-        given += [(path, path) for path in self.paths]
-        # A page goes before a title or alias that is its address.
-        named = [(path, name) for path, name in self._names if name.startswith("/")]
-        addresses: dict[str, str] = {}
+    def _by_address(self) -> dict[str, dict[str, None]]:
+        """Folded address on a documentation site → paths, shortest first, then those of titles and aliases."""
+        given = [(path, path) for path in self.paths]
+        for path, slug in self._slugs:
+            # With `/`, it starts at the root of the site, which may be any folder above.
+            above = PurePosixPath(path).parents if str(slug).startswith("/") else (posixpath.dirname(path),)
+            given += [(path, f"{folder}/{slug}") for folder in above]
+        named = [(path, name) for path, name in self.names if name.startswith("/")]
+        addresses = defaultdict[str, dict[str, None]](dict)
         for path, name in (*sorted(given, key=lambda pair: _length(pair[0])), *sorted(named)):
             address = address_of(name)
-            addresses.setdefault(address, path)
-            for root in self._roots:
-                addresses.setdefault(address.removeprefix(root), path)
+            for at in (address, *(address.removeprefix(root) for root in self._roots)):
+                addresses[at][path] = None
             while address.partition("/")[0] in SITE_ROOTS:
                 address = address.partition("/")[2]
-                addresses.setdefault(address, path)
+                addresses[address][path] = None
         return addresses
 
     @cached_property
@@ -123,8 +128,8 @@ class PathTable:
                 paths[folded(_DATE.sub("", str(name)).strip("/").rpartition("/")[2])].add(path)
         return paths
 
-    def _on_site(self, source: str, target: str) -> str | None:
-        """Return the page that a path leads to on a documentation site, whose addresses are not those of its files."""
+    def pages(self, source: str, target: str) -> list[str]:
+        """Return the pages that a path leads to on a documentation site, whose addresses are not those of its files."""
         if target.startswith("/"):
             top, _, rest = target.strip("/").partition("/")
             has_top = any(path.startswith(f"{top}/") for path in self.paths)
@@ -136,21 +141,28 @@ class PathTable:
             # Without suffix, it is relative to the page's own address.
             folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]
             places = [posixpath.join(folder, target) for folder in folders]
-        addresses = [address_of(place.removesuffix(PAGE)) for place in places]
-        page = next((self._by_address[at] for at in addresses if at in self._by_address), None)
-        if page or (dated := _POST.search(target)) is None:
-            return page
+        for place in (posixpath.normpath(place.removesuffix(PAGE)) for place in places):
+            if found := self._by_address.get(address_of(place)):
+                end = f"/{folded(page_of(place))}"
+                return [path for path in found if f"/{folded(page_of(path))}".endswith(end)] or list(found)
+        if (dated := _POST.search(target)) is None:
+            return []
         # The post of a blog, by an address with its date.
         month, name = dated[1].replace("/", "-"), folded(dated[2])
         posts = [path for path in self._by_post.get(name, ()) if month in path]
-        return posts[0] if len(posts) == 1 else None
+        return posts if len(posts) == 1 else []
+
+    def below(self, address: str) -> list[str]:
+        """Return the pages whose addresses end in one."""
+        end = f"/{address_of(address.removesuffix(PAGE))}"
+        return [*{path: None for at, paths in self._by_address.items() if f"/{at}".endswith(end) for path in paths}]
 
     def resolve(self, source: str, target: str, kind: LinkKind) -> Resolution | None:
         """Find the document that a link leads to, or None if it is not in this base.
 
-        `source` is the path of the document with the link, `target` a decoded path or name without the fragment; any
-        string.
+        `source` is the path of the document with the link, `target` any decoded path or name without the fragment.
         """
+        target = from_root(target)
         if not target:
             return Resolution(source, "itself")
         homes = (self.at(f"{root}/") for root in reversed(site_folders(source)) if target == "/")
@@ -160,19 +172,19 @@ class PathTable:
             if (path := self.at(place, folders=kind in PATH_KINDS or target.endswith("/"))) is not None:
                 # A bare name may mean others too, if only the folder decided; at the root it is the whole path.
                 bare = kind not in PATH_KINDS and "/" not in target and "/" in path
-                same = self._nearest(source, self._ending_in(target)) if bare else ()
+                same = self._nearest(source, self.ending_in(target)) if bare else ()
                 return Resolution(path, "path", tuple(other for other in same if other != path)[:MOST_OTHERS])
         if not target.startswith(("/", "./", "../")):
-            if found_by_file := self._nearest(source, self._ending_in(target)):
+            if found_by_file := self._nearest(source, self.ending_in(target)):
                 return Resolution(found_by_file[0], "name", found_by_file[1:])
-            titled = () if kind in PATH_KINDS else self._nearest(source, self._by_name.get(folded(target), ()))
+            titled = () if kind in PATH_KINDS else self._nearest(source, self.by_name.get(folded(target), ()))
             if titled:
                 return Resolution(titled[0], "title", titled[1:])
         for place in places(source, target, kind):
             if (path := self.at(place, folders=True)) is not None:
                 return Resolution(path, "path")
-        page = self._on_site(source, target) if kind in PATH_KINDS and target.startswith(("/", "./", "../")) else None
-        return Resolution(page, "site") if page is not None else None
+        on_site = kind in PATH_KINDS and target.startswith(("/", "./", "../"))
+        return next((Resolution(page, "site") for page in self.pages(source, target)), None) if on_site else None
 
     def at(self, place: str, *, folders: bool = True) -> str | None:
         """Return the document at a path relative to the base, with `/`; case and extension do not matter.
@@ -193,11 +205,10 @@ class PathTable:
         pages = (path for page in FOLDER_PAGES for path in markdown_paths(f"{prefix}{page}")[1:])
         return next((self._folded[page] for page in pages if page in self._folded), None) if folders else None
 
-    def _ending_in(self, target: str) -> list[str]:
-        """Return documents whose path, without extension, ends in a target, shortest first."""
+    def ending_in(self, target: str) -> Iterator[str]:
+        """Yield documents whose path, without extension, ends in a target, shortest first."""
         end = folded(stem(target.strip("/")))
-        same_end = self._by_end.get(_end(end, 2), ())[:MOST_NAMED]
-        return [path for path in same_end if f"/{folded(stem(path))}".endswith(f"/{end}")]
+        return (path for path in self._by_end.get(_end(end, 2), ()) if f"/{folded(stem(path))}".endswith(f"/{end}"))
 
     def _nearest(self, source: str, paths: Iterable[str]) -> tuple[str, ...]:
         """Sort documents: in the same folder, below it, by the folders in common, then by length of path."""
@@ -214,7 +225,7 @@ class PathTable:
 
 def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
     """Yield the paths in the base that a target can mean, likeliest first; arguments as for `PathTable.resolve`."""
-    folder = posixpath.dirname(source)
+    folder, target = posixpath.dirname(source), from_root(target)
     starts: Sequence[str] = (folder, "") if kind in PATH_KINDS else ("", folder)
     if target.startswith("/"):
         starts = ("",)
@@ -237,9 +248,6 @@ SITE_SETTINGS = (
 )
 """Files with the settings of a documentation site."""
 
-SETTINGS_BYTES = 200_000
-
-_SITE_ROOT = re.compile(r"^[ \t{]*(?:docs_dir|docsDir|path)[ \t]*[:=][ \t]*[\"']?([\w./-]+)", re.MULTILINE)
 _SITE_PAGE = re.compile(r"[\w./-]+\.mdx?\b")
 
 
@@ -258,12 +266,20 @@ def site_settings(base: Base) -> SiteSettings | None:
     """Return the settings of the site that a base is, or is the pages of; None if it is no site."""
     folders = () if base.engine else (base.path, base.path.parent)
     for place in (folder / name for folder in folders for name in SITE_SETTINGS):
-        if place.is_file() and not place.is_symlink():
-            with place.open(encoding="utf-8", errors="replace") as file:
-                text = file.read(SETTINGS_BYTES)
-            roots = (posixpath.normpath(root) for root in _SITE_ROOT.findall(text))
-            return SiteSettings(place.parent, tuple(dict.fromkeys(roots)), frozenset(_SITE_PAGE.findall(text)))
+        if named := site_pages(place):
+            return SiteSettings(place.parent, named[1], frozenset(_SITE_PAGE.findall(named[0])))
     return None
+
+
+def from_root(target: str) -> str:
+    """Return a target with `/` in place of Docusaurus' name for the folder of the site."""
+    return target.removeprefix("@site") if target.startswith("@site/") else target
+
+
+def table_of(base: Base, index: Index) -> PathTable:
+    """Return the table of an indexed base; call it in a snapshot of its index."""
+    site = site_settings(base)
+    return PathTable(index.paths(), document_names(index), document_slugs(index), site.roots if site else ())
 
 
 def site_folders(path: str) -> list[str]:

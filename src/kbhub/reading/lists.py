@@ -23,6 +23,7 @@ from kbhub.reading.reports import BaseStatus, Status
 from kbhub.sync.background import embedded
 from kbhub.sync.freshness import Freshness, passed_over
 from kbhub.types import Base, Kind, Problem, Skipped
+from kbhub.values import shared_start
 from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.files import is_directory
 
@@ -177,10 +178,8 @@ def short_docids(docids: Iterable[str]) -> dict[str, str]:
     short = {}
     for place, docid in enumerate(ordered):
         neighbours = [*ordered[max(0, place - 1) : place], *ordered[place + 1 : place + 2]]
-        digits = DOCID_DIGITS
-        while digits < len(docid) and any(other.startswith(docid[:digits]) for other in neighbours):
-            digits += 1
-        short[docid] = f"#{docid[:digits]}"
+        same = max((len(shared_start(docid, other)) for other in neighbours), default=0)
+        short[docid] = f"#{docid[: max(DOCID_DIGITS, same + 1)]}"
     return short
 
 

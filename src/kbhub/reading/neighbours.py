@@ -93,7 +93,7 @@ def related(
     """
     _check(hops, kinds, limit)
     graph = graph_of(hub)
-    node = found_document(hub, graph, ref)
+    node, notes = found_document(hub, graph, ref)
     requested = [kind for kind in EDGE_KINDS if kind in kinds]
     steps = walk(graph, [node], max(hops, 1), requested)
     neighbours_by_kind: dict[EdgeKind, list[Neighbour]] = {}
@@ -116,6 +116,7 @@ def related(
         neighbours=tuple(neighbour for kind in neighbours_by_kind for neighbour in neighbours_by_kind[kind]),
         totals=totals,
         left=tuple(_left(graph, node)),
+        notes=notes,
         skipped=unread(hub, graph),
     )
 

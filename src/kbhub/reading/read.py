@@ -93,6 +93,7 @@ def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None
     return ReadResult(
         readings=tuple(readings),
         unread=tuple(unread),
+        notes=resolver.notes(entry.place for entry in entries[start:number] if entry.place),
         total=len(entries),
         cursor=references.make_cursor(refs, number) if number < len(entries) else None,
     )

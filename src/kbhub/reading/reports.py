@@ -47,6 +47,7 @@ class ReadResult(Model):
 
     readings: tuple[Reading, ...] = Field((), description="In the requested order.")
     unread: tuple[Unread, ...] = Field((), description="Refs that could not be read.")
+    notes: tuple[str, ...] = Field((), description="Refs that were taken for other paths, as sentences.")
     total: int = Field(0, description="Number of requested documents, on all pages.")
     cursor: str | None = Field(None, description="Cursor for the next page; null on the last.")
 
@@ -230,6 +231,7 @@ class Related(NamedDocument):
         default_factory=dict, description="Kind → number of neighbours, shown or not; at most 100 for `near`."
     )
     left: tuple[LeftLink, ...] = Field((), description="Its links that lead to no document, broken ones first.")
+    notes: tuple[str, ...] = Field((), description="That the ref was taken for another path, as a sentence.")
     skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be read, and why.")
 
 

@@ -5,28 +5,27 @@ from __future__ import annotations
 import difflib
 import heapq
 import os
-import os.path
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from dataclasses import replace
 
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import excluded_by, open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
 from kbhub.hub import Hub
 from kbhub.index import references
-from kbhub.index.catalogue import document_names
 from kbhub.index.engine import Index
-from kbhub.reading.links import PAGE, address_of, folded, page_of, parts_of
+from kbhub.reading.links import PathTable, folded, parts_of, stem, table_of
 from kbhub.reading.lists import typed_into
 from kbhub.sync.document_access import Opened, has_document, open_document
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.discovery import matching
 from kbhub.workspace.files import is_directory
-from kbhub.workspace.formats import MARKDOWN_SUFFIXES, markdown_paths
+from kbhub.workspace.formats import is_markdown, markdown_paths
 
 NEAR = 3
 """Number of suggested refs."""
@@ -53,28 +52,29 @@ def closest(target: str, refs: Iterable[str], names: Mapping[str, Sequence[str]]
     """
     target = target[:PARTS_FROM]
     based = "@" in target
-    by_stem: dict[str, list[str]] = {}
-    by_spelling: dict[str, list[str]] = {}
+    by_name, by_spelling = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for ref in refs:
-        by_stem.setdefault(stem(ref), []).append(ref)
-        by_spelling.setdefault(_spelling(ref, based=based), []).append(ref)
-    same = _by_likeness(target, by_stem.get(stem(target), ()))
-    alike = _similar(_spelling(target, based=based), by_spelling)
-    similar = [ref for name in alike for ref in _by_likeness(target, by_spelling[name])]
-    stems = [ref for name in _similar(stem(target), by_stem) for ref in _by_likeness(target, by_stem[name])]
-    titles = [ref for name in _similar(target.casefold(), names) for ref in names[name]]
-    return list(dict.fromkeys([*same, *similar, *stems, *titles]))[:NEAR]
+        by_name[_name(ref)].append(ref)
+        by_spelling[_spelling(ref, based=based)].append(ref)
+
+    def similar(name: str, known: Mapping[str, Sequence[str]]) -> list[str]:
+        near = difflib.get_close_matches(name, _likely(name, known), n=NEAR, cutoff=NEAR_ENOUGH)
+        return [ref for one in near for ref in _by_likeness(target, known[one])]
+
+    alike = similar(_spelling(target, based=based), by_spelling)
+    same = _by_likeness(target, by_name.get(_name(target), ()))
+    found = (*same, *alike, *similar(_name(target), by_name), *similar(target.casefold(), names))
+    return list(dict.fromkeys(found))[:NEAR]
 
 
-def stem(ref: str) -> str:
+def _name(ref: str) -> str:
     """Return the file name of a ref, without folder, base, extension and case."""
-    name = ref.rpartition("/")[2].rpartition("@")[2].casefold()
-    return os.path.splitext(name)[0] or name  # noqa: PTH122 - a ref is no path of the system
+    return stem(ref.rpartition("/")[2].rpartition("@")[2].casefold())
 
 
 def _spelling(ref: str, *, based: bool) -> str:
     """Return the part of a ref that is compared: without extension, and without a base unless the target has one."""
-    return os.path.splitext(ref if based else ref.rpartition("@")[2])[0]  # noqa: PTH122 - a ref is no path of the system
+    return stem(ref if based else ref.rpartition("@")[2])
 
 
 def _by_likeness(target: str, refs: Iterable[str]) -> list[str]:
@@ -85,11 +85,6 @@ def _by_likeness(target: str, refs: Iterable[str]) -> list[str]:
         return -compare.ratio(), len(ref), ref
 
     return sorted(_likely(target, refs), key=likeness)
-
-
-def _similar(target: str, names: Iterable[str]) -> list[str]:
-    """Return the names most similar to one, nearest first."""
-    return difflib.get_close_matches(target, _likely(target, names), n=NEAR, cutoff=NEAR_ENOUGH)
 
 
 def _likely(target: str, names: Iterable[str]) -> list[str]:
@@ -103,6 +98,8 @@ class ResolvedDocument:
 
     base: Base
     path: str
+    asked: str = ""
+    """What was taken for this path: the end of it, an address or a number."""
 
 
 class Resolver:
@@ -111,7 +108,7 @@ class Resolver:
     def __init__(self, hub: Hub) -> None:
         self.bases = hub.select()
         self._hub = hub
-        self._names: dict[str, dict[str, list[ResolvedDocument]]] = {}
+        self._tables: dict[str, PathTable] = {}
         self._opened: dict[str, Index] = {}
         """Base → its index."""
         self._unreadable: dict[str, str] = {}
@@ -132,7 +129,7 @@ class Resolver:
             try:
                 yield
             finally:
-                self._opened, self._names, self._unreadable = {}, {}, {}
+                self._opened, self._tables, self._unreadable = {}, {}, {}
 
     def find(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
@@ -142,15 +139,14 @@ class Resolver:
         """
         references.check_length(ref)
         meanings = references.parse_reference(ref)
-        for look in (
-            *(self._by_path, self._by_name, self._as_typed, self._below_base),
-            partial(self._first, look=self._ending, what="a path that ends like this"),
-            partial(self._first, look=self._at_address, what="this address"),
-            partial(self._first, look=self._numbered, what="this number"),
-        ):
+        for look in (self._by_path, self._by_name, self._as_typed, self._below_base):
             for meaning in meanings:
                 if place := look(meaning.target):
                     return meaning, place
+        for guess, what in ((self._below, "a path or address that ends like this"), (self._numbered, "this number")):
+            for meaning in meanings:
+                if place := self._first(meaning.target, guess, what):
+                    return meaning, replace(place, asked=meaning.target)
         return None
 
     def matching(self, ref: str) -> tuple[references.ParsedRef, list[ResolvedDocument]] | None:
@@ -162,12 +158,17 @@ class Resolver:
             if references.is_pattern(meaning.target):
                 # Outside any base, it may be relative to the shell's directory, or BASE/PATH.
                 below = references.below_base(meaning.target, self.bases)
-                outside = [*self._typed(meaning.target), *([below] if below else [])]
+                typed = typed_into(self._hub.options.typed_in, meaning.target, self.bases)
+                outside = [*typed, *([below] if below else [])]
                 groups = [*self._groups(meaning.target), *(([base], path) for base, path in outside)]
                 for bases, pattern in groups:
                     if places := [place for base in bases for place in self._match(base, pattern)]:
                         return meaning, places
         return None
+
+    def notes(self, places: Iterable[ResolvedDocument]) -> tuple[str, ...]:
+        """Return sentences on what was taken for the paths of documents."""
+        return tuple(f"`{place.asked}` is read as `{self.ref(place)}`." for place in places if place.asked)
 
     def ref(self, place: ResolvedDocument) -> str:
         """Return the ref of a document for answers."""
@@ -217,8 +218,8 @@ class Resolver:
             return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
         names: dict[str, list[str]] = {}
         for base in self.bases:
-            for name, named in self._names_of(base).items():
-                names.setdefault(name, []).extend(map(self.ref, named))
+            for name, named in self._table(base).by_name.items():
+                names.setdefault(name, []).extend(references.ref_of(base, path, self.bases) for path in named)
         # Do not suggest documents that are gone or may no longer be opened.
         near = [
             near
@@ -239,42 +240,29 @@ class Resolver:
 
     def _as_typed(self, target: str) -> ResolvedDocument | None:
         """Find the document for a path relative to the shell's working directory."""
-        return next((place for base, path in self._typed(target) for place in self._in_base(base, path)), None)
+        typed = typed_into(self._hub.options.typed_in, target, self.bases)
+        return next((place for base, path in typed for place in self._in_base(base, path)), None)
 
     def _below_base(self, target: str) -> ResolvedDocument | None:
         """Find the document that BASE/PATH or BASE/TITLE names."""
         if not (below := references.below_base(target, self.bases)):
             return None
-        base, name = below
-        in_it = f"{base.id}@{name}"
+        in_it = f"{below[0].id}@{below[1]}"
         return self._by_path(in_it) or self._by_name(in_it)
 
     def _called(self, base: Base, name: str) -> list[ResolvedDocument]:
-        return self._names_of(base).get(folded(name), [])
+        return [ResolvedDocument(base, path) for path in dict.fromkeys(self._table(base).by_name.get(folded(name), ()))]
 
-    def _ending(self, base: Base, path: str) -> list[ResolvedDocument]:
-        """Find the documents whose paths end in a path, by whole names of folders and files."""
-        ends = tuple(f"/{form}" for form in _forms(base, path))
-        return [place for name in self._paths(base) if name.endswith(ends) for place in self._in_base(base, name)]
+    def _below(self, base: Base, path: str) -> list[ResolvedDocument]:
+        """Find the documents whose paths end in a path, or else the pages at an address of a site, or at its end.
 
-    def _at_address(self, base: Base, path: str) -> list[ResolvedDocument]:
-        """Find the pages at an address of a site, as a browser has it or from its root.
-
-        `/guides/deploy/` is `docs/guides/deploy.md`, its `index.md` or `docs/guides/02-deploy.md`, but none of those in
-        further folders, such as of a language.
+        `/guides/deploy/` is `docs/guides/deploy.md`, its `index.md` or `docs/guides/02-deploy.md`.
         """
-        path = _SITE.sub("", path).partition("?")[0]
-        asked = folded(path.strip("/").removesuffix(PAGE))
-        if not asked or asked.endswith(MARKDOWN_SUFFIXES) or ".." in path.split("/"):  # a path of the system
-            return []
-        end = f"/{address_of(asked)}"
-        found = [name for name in self._paths(base) if f"/{address_of(name)}".endswith(end)]
-        found = [name for name in found if f"/{folded(page_of(name))}".endswith(f"/{asked}")] or found
-        if path.startswith("/") and found:
-            roots = {name: f"/{address_of(name)}".removesuffix(end) for name in found}
-            root = min(roots.values(), key=len)
-            if all(f"{one}/".startswith(f"{root}/") for one in roots.values()):
-                found = [name for name in found if roots[name] == root]
+        table, address = self._table(base), _SITE.sub("", path).partition("?")[0].strip("/")
+        found = [] if path.startswith("/") else [*table.ending_in(next(_forms(base, path)))]
+        # A rooted path of a file is one of the system.
+        if address and not found and not is_markdown(address) and ".." not in address.split("/"):
+            found = table.pages("", f"/{address}") or table.below(address)
         return [place for name in found for place in self._in_base(base, name)]
 
     def _numbered(self, base: Base, name: str) -> list[ResolvedDocument]:
@@ -284,9 +272,6 @@ class Resolver:
             return []
         numbered = [path for path in self._paths(base) if references.called(asked, base, path)]
         return [place for path in numbered for place in self._in_base(base, path)]
-
-    def _typed(self, target: str) -> list[tuple[Base, str]]:
-        return typed_into(self._hub.options.typed_in, target, self.bases)
 
     def _first(
         self, target: str, look: Callable[[Base, str], list[ResolvedDocument]], what: str
@@ -339,16 +324,13 @@ class Resolver:
             return index.paths() if (index := self._opened.get(base.id)) else []
         return []
 
-    def _names_of(self, base: Base) -> dict[str, list[ResolvedDocument]]:
-        if base.id not in self._names:
-            names: dict[str, list[ResolvedDocument]] = {}
-            self._names[base.id] = names
+    def _table(self, base: Base) -> PathTable:
+        if base.id not in self._tables:
+            self._tables[base.id] = PathTable(())
             with suppress(IndexUnavailable):
-                for path, name in list(document_names(index)) if (index := self._opened.get(base.id)) else ():
-                    places = names.setdefault(folded(name), [])
-                    if not places or places[-1].path != path:
-                        places.append(ResolvedDocument(base, path))
-        return self._names[base.id]
+                if index := self._opened.get(base.id):
+                    self._tables[base.id] = table_of(base, index)
+        return self._tables[base.id]
 
     def _why_not(self, meanings: Sequence[references.ParsedRef]) -> str:
         """Return why a path is no document: a rule excludes it, it leaves all bases, or its base is unknown."""

@@ -126,7 +126,7 @@ def related_report(result: Related) -> Report:
         parts = ["Nothing related: no links, no shared tags, nothing similar in meaning."]
     fields = ("kind", "direction", "hop", "docid", "ref", "base", "title", "line", "via", "context", "score", "count")
     head = Item(Ref(result.ref, result.docid, both=True), Name(result.title), marks=tags)
-    notes, advice = [_unread(skip) for skip in result.skipped], "pass fewer kinds or hops"
+    notes, advice = [*map(Line, result.notes), *map(_unread, result.skipped)], "pass fewer kinds or hops"
     rows = partial(records, "neighbour", fields, result.neighbours)
     return Report(head, parts, notes=notes, advice=advice, data=result, lists=("neighbours", "left"), rows=rows)
 

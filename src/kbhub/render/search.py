@@ -302,7 +302,7 @@ def _warning(one: Hit | Source) -> Text:
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
     """Return the answer to `read`; `refs` are the requested ones, for the call for the next page."""
-    parts = []
+    parts = [model_line(say("Note: {}", Line(note))) for note in result.notes]
     for reading in result.readings:
         lines = f"lines {reading.start_line}-{reading.end_line} of {reading.total_lines}"
         if reading.offset:

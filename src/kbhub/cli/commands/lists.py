@@ -167,7 +167,7 @@ def read(
         )
     headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
     fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
-    notes = [f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted]
+    notes = [*result.notes, *(f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted)]
     notes += [unread.message for unread in result.unread]
 
     def text() -> str:

@@ -129,7 +129,7 @@ def graph_data(request: Request) -> Response:
 
 def _nodes(site: Site, graph: Graph, chosen: Mapping[str, str]) -> list[Node]:
     if chosen["around"]:
-        start = found_document(site.hub, graph, chosen["around"])
+        start, _ = found_document(site.hub, graph, chosen["around"])
         return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, AROUND_KINDS))]
     names = [base.id for base in site.hub.select([chosen["base"]] if chosen["base"] else [])]
     return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]
