@@ -11,7 +11,7 @@ from conftest import NOON, make_repository
 from kbhub.errors import DocumentNotFound, MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite.index import IndexWriter
 from kbhub.index.sqlite.schema import index_path
-from kbhub.memory.catalog import count_read, count_refs, definition, subjects_changed
+from kbhub.memory.catalog import count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
 from kbhub.memory.lists import memories, restore
@@ -222,7 +222,7 @@ def test_confirming_strengthens_and_to_be_shown_does_not(environment, hub, clock
 def test_reading_and_citing_count_as_use(environment, hub):
     environment.write("knowledge/a.md", "# Cats\n")
     one = remember(hub, VPN).memory
-    count_read(hub, hub.read([one.ref, "a.md"]))
+    count_refs(hub, [one.ref for one in hub.read([one.ref, "a.md"]).readings])
     count_refs(hub, [one.ref, "nothing.md", "x@y.md"])
 
     assert memories(hub).memories[0].uses == 2

@@ -128,17 +128,8 @@ def test_basic_memory_keeps_text_tags_dates_and_folders(environment, hub, tmp_pa
     assert import_(hub, folder).added == 0
 
 
-@pytest.mark.parametrize("lines", [True, False])
-def test_a_memory_graph_becomes_one_memory_per_entity(hub, lines):
-    """Both the server's file and what its `read_graph` answers."""
-    kinds = {"entities": "entity", "relations": "relation"}
-    text = (
-        "\n".join(map(json.dumps, GRAPH))
-        if lines
-        else json.dumps({name: [one for one in GRAPH if one["type"] == kind] for name, kind in kinds.items()}, indent=1)
-    )
-
-    done = import_(hub, text)
+def test_a_memory_graph_becomes_one_memory_per_entity(hub):
+    done = import_(hub, "\n".join(map(json.dumps, GRAPH)))
 
     assert (done.format, done.added, done.failed) == ("mcp-memory", 3, ())
     found = text_of(hub)

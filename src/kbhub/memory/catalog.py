@@ -28,7 +28,6 @@ from kbhub.index.references import embedded_text, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.models.embedding import Embedder
-from kbhub.reading.reports import ReadResult
 from kbhub.reading.resolver import Resolver
 from kbhub.search.conversations import closest, statements
 from kbhub.search.document_signals import facts_of, timestamp, uses_of
@@ -41,8 +40,6 @@ from kbhub.workspace.git import project_text
 
 NEAR_SUBJECT = 0.57
 """`likeness` from which a memory is reported as near: docs/explanation/memory-retrieval.md."""
-
-LEAST_SIMILARITY = 0.3
 
 COMPARED_CHUNKS = 8
 """Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
@@ -222,22 +219,17 @@ def count_uses(hub: Hub, memories: Iterable[MemoryFile]) -> bool:
 
 
 def count_refs(hub: Hub, refs: Iterable[str]) -> None:
-    """Count one use of each memory among refs from `read` or `ask`; other refs are ignored."""
+    """Count one use of each memory among refs, with lines or without; other refs are ignored."""
     places = {shelf.base.id: shelf for shelf in active_shelves(hub)}
     memories = {}
     for name in refs:
-        base_id, mark, path = name.partition("@")
+        base_id, mark, path = name.partition(":")[0].partition("@")
         shelf = places.get(base_id if mark else "project")
         target = path if mark else name
         if shelf and target.startswith(shelf.prefix) and (stored := read(shelf, target)):
             memories[shelf.place, stored.facts.id] = stored
     if memories:
         count_uses(hub, memories.values())
-
-
-def count_read(hub: Hub, result: ReadResult) -> None:
-    """Count one use of each memory that was read."""
-    count_refs(hub, (reading.ref.partition(":")[0] for reading in result.readings))
 
 
 HASH_DIGITS = 16
@@ -403,7 +395,7 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], title: str, text: str) ->
     """Return stored memories near to a new one, likeliest first, with cosine and `likeness`; no superseded ones."""
     chunks = chunk_document(parse_text(MARKDOWN_SUFFIX, text.encode()))
     texts = [embedded_text(title, "memory", chunk) for chunk in chunks]
-    found: list[tuple[MemoryFile, float]] = []
+    said = statements("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
     matches: list[tuple[MemoryFile, float, float]] = []
     try:
         embedder = hub.embedder()
@@ -413,14 +405,8 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], title: str, text: str) ->
             for path, similarity in _near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]):
                 with suppress(PathNotContained):
                     if (stored := read(shelf, path)) and not stored.facts.superseded_by:
-                        found.append((stored, similarity))
-        if not found:
-            return []
-        said = statements("\n".join(chunk.text[chunk.prose :] for chunk in chunks))
-        for stored, similarity in found:
-            subject = closest(statements(stored.body), said)
-            if subject >= NEAR_SUBJECT:
-                matches.append((stored, similarity, subject))
+                        subject = closest(statements(stored.body), said)
+                        matches += [(stored, similarity, subject)] if subject >= NEAR_SUBJECT else []
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
     return sorted(matches, key=lambda match: (-match[2], match[0].key))
@@ -436,6 +422,5 @@ def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[s
         for vector in embedder.embed(texts):
             if vector.any():
                 for chunk, cosine in zip(*index.similarities(quantise(vector), [*paths]), strict=True):
-                    if cosine >= LEAST_SIMILARITY:
-                        best[paths[chunk]] = max(best.get(paths[chunk], 0.0), float(cosine))
+                    best[paths[chunk]] = max(best.get(paths[chunk], -1.0), float(cosine))
     return sorted(sorted(best.items(), key=itemgetter(1), reverse=True)[:NEIGHBOURS])

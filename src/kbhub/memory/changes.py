@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path, PurePath
@@ -48,13 +48,9 @@ PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""
 
 UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
-
 REPEATED = "Taken for the same in another order: {}. If yours makes another point, say it in other words."
-
 DOUBTED = "It ranks lower, and hooks leave it out, until it is confirmed or changed."
-
 _ALL = "`everything`, or `--all` on the command line"
-
 NEAR_SHOWN = 3
 
 ID_CHARACTERS = 8
@@ -194,7 +190,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
     if same:
         return strengthen(hub, same, wanted, older)
     name = stored.facts.id
-    superseded, unmarked = supersede(hub, older, name)
+    superseded, unmarked = supersede(hub, older, [name])
     sync_written(hub, shelf.base)
     offered = []
     for one, similarity, _ in near[:NEAR_SHOWN]:
@@ -312,7 +308,7 @@ def _counted(
     hub: Hub, memory: MemoryFile, older: Iterable[MemoryFile], did: Did, *, changed: bool, notes: tuple[str, ...] = ()
 ) -> Remembered:
     """Mark superseded memories, count a use and build the result."""
-    superseded, unmarked = supersede(hub, older, memory.facts.id)
+    superseded, unmarked = supersede(hub, older, [memory.facts.id])
     counted = catalog.count_uses(hub, [memory])
     if changed:
         sync_written(hub, memory.shelf.base)
@@ -358,14 +354,16 @@ def rewrite(hub: Hub, one: MemoryFile, fields: Callable[[Facts], Mapping[str, An
         raise MemoriesUnavailable(one.shelf.base.path / one.path, problem)
 
 
-def supersede(hub: Hub, older: Iterable[MemoryFile], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Mark older memories as superseded, each in its own file; return the marked ids, and messages about the others."""
+def supersede(
+    hub: Hub, memories: Iterable[MemoryFile], added: Sequence[str] = (), lost: Collection[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Add and remove successors of memories, each in its own file; return changed ids, and messages of others."""
     marked, notes = list[str](), list[str]()
 
     def fields(stored: MemoryFile) -> dict[str, Any]:
-        return {"superseded_by": _joined(stored.facts.superseded_by, (successor,))}
+        return {"superseded_by": _joined([name for name in stored.facts.superseded_by if name not in lost], added)}
 
-    for memory in older:
+    for memory in memories:
         try:
             if not edit(hub, memory.shelf, memory.path, fields):
                 marked.append(memory.facts.id)
@@ -472,19 +470,10 @@ def to_forget(
     return chosen
 
 
-def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> list[str]:
+def _release(hub: Hub, forgotten: Iterable[MemoryFile]) -> tuple[str, ...]:
     """Unmark memories whose successor is gone; return why others could not be."""
-    notes: list[str] = []
     lost = {memory.facts.id for memory in forgotten}
     older = {name for memory in forgotten for name in memory.facts.supersedes}
-
-    def fields(stored: MemoryFile) -> dict[str, Any]:
-        return {"superseded_by": tuple(name for name in stored.facts.superseded_by if name not in lost)}
-
-    for memory in catalog.all_known(hub) if older else ():
-        if memory.facts.id in older and lost & set(memory.facts.superseded_by):
-            try:
-                edit(hub, memory.shelf, memory.path, fields)
-            except WriteRefused as error:
-                notes.append(str(error))
-    return notes
+    every = catalog.all_known(hub) if older else []
+    freed = [one for one in every if one.facts.id in older and lost & set(one.facts.superseded_by)]
+    return supersede(hub, freed, lost=lost)[1]

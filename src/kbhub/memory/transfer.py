@@ -97,9 +97,12 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record] | None:
     """Read the file of an MCP memory server, adding unreadable lines to `problems`; None if it is no such file."""
     entities: dict[str, dict[str, Any]] = {}
     relations: dict[str, list[str]] = {}
-    if (items := _items(text)) is None:
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    first = _json(lines[0][1]) if lines else None
+    if not isinstance(first, dict) or first.get("type") not in _GRAPH_TYPES:
         return None
-    for number, item in items:
+    for number, line in lines:
+        item = _json(line)
         name = item.get("name") if isinstance(item, dict) and item.get("type") == "entity" else None
         ends = (item.get("from"), item.get("to")) if isinstance(item, dict) and item.get("type") == "relation" else ()
         if isinstance(name, str) and name.strip():
@@ -114,24 +117,6 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record] | None:
             problems.append(Problem(subject=f"line {number}", message="Neither an entity nor a relation; skipped."))
     names = dict.fromkeys((*entities, *relations))
     return [_entity(name, entities.get(name, {}), relations.get(name, [])) for name in names]
-
-
-def _items(text: str) -> list[tuple[int, Any]] | None:
-    """Return what is in the lines of a server's file, or in the output of its `read_graph`; None if it is neither."""
-    whole = _json(text) if '"entities"' in text else None
-    if isinstance(whole, dict) and isinstance(whole.get("entities"), list):
-        relations = whole.get("relations")
-        items = [("entity", entity) for entity in whole["entities"]]
-        items += [("relation", relation) for relation in (relations if isinstance(relations, list) else [])]
-        return [
-            (number, {"type": kind, **item} if isinstance(item, dict) else item)
-            for number, (kind, item) in enumerate(items, 1)
-        ]
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    first = _json(lines[0][1]) if lines else None
-    if not isinstance(first, dict) or first.get("type") not in _GRAPH_TYPES:
-        return None
-    return [(number, _json(line)) for number, line in lines]
 
 
 def _entity(name: str, entity: dict[str, Any], relations: list[str]) -> Record:

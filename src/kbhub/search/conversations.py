@@ -77,27 +77,22 @@ def _beside(texts: Sequence[tuple[Candidate, ChunkRow, DocumentRow]]) -> dict[Ke
     by_document: dict[Key, list[tuple[Candidate, ChunkRow, DocumentRow]]] = {}
     for text in sorted(texts, key=lambda text: (text[0].key[0], text[1].start_line)):
         by_document.setdefault(text[0].document_key, []).append(text)
-    values: dict[Key, dict[str, float]] = {hit.key: {} for hit, _, _ in texts}
+    values = {hit.key: {"next": 0.0, "adjacent": 0.0} for hit, _, _ in texts}
     for mine in by_document.values():
         for (one, above, _), (other, below, _) in pairwise(mine):
             if below.start_line - above.end_line <= LINES_APART:
-                _larger(values[one.key], "next", min(one.score, other.score))
-                _larger(values[other.key], "next", min(one.score, other.score))
+                for hit in (one, other):
+                    values[hit.key]["next"] = max(values[hit.key]["next"], min(1.0, one.score, other.score))
     times = {key: when for key, mine in by_document.items() if (when := own_time(*mine[0][1:])) is not None}
     for first, second in pairwise(sorted(times, key=lambda key: (times[key], key))):
         for near, far in ((first, second), (second, first)):
-            best = max(hit.score for hit, _, _ in by_document[far])
+            best = min(1.0, max(hit.score for hit, _, _ in by_document[far]))
             for hit, _, _ in by_document[near]:
-                _larger(values[hit.key], "adjacent", best)
+                values[hit.key]["adjacent"] = max(values[hit.key]["adjacent"], best)
     return values
 
 
-def _larger(values: dict[str, float], signal: str, value: float) -> None:
-    values[signal] = max(values.get(signal, 0.0), min(1.0, value))
-
-
 SPOKEN = RankingSignal(tuple(AMOUNTS), _add_spoken)
-
 
 NEWER = "newer"
 
@@ -114,18 +109,37 @@ MOST_CHARACTERS = 600
 """Characters of a statement that are compared: a long paragraph."""
 
 _CHANGE = re.compile(
-    r"\b(?:now|nowadays|no longer|any ?more|instead|actually|correction|since|as of|used to|rather than|"
+    r"(?i)\b(?:now|nowadays|no longer|any ?more|instead|actually|correction|since|as of|used to|rather than|"
     r"from (?:now|then|today|next|this)|(?:re)?moved?|migrated?|switch(?:ed)?|replace[ds]?|changed?|dropped|raised|"
     r"lowered|increased|reduced|renamed|scaled|upgraded|downgraded|retired|deprecated|took over|has left|"
-    r"turned? o(?:n|ff))\b",
-    re.IGNORECASE,
+    r"turned? o(?:n|ff))\b"
 )
 
 _VALUE = re.compile(
-    r"\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
-    r"twenty|thirty|forty|fifty|sixty|ninety|hundred)\b",
-    re.IGNORECASE,
+    r"(?i)\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+    r"twenty|thirty|forty|fifty|sixty|ninety|hundred)\b"
 )
+
+_LEAVES = re.compile(
+    r"(?i)^not\b|\b(?:no (?:longer|more)|no(?:body| one)|(?:instead|rid|place) of|rather than|replac(?:ed?|es|ing)|"
+    r"dropp?(?:ed|ing)?|ripped out|cancel+ed|left|leaving|forget|stop(?:ped)?|quit|g[ai]ve up|abandon(?:ed)?|retired|"
+    r"removed|deprecated|scrapped|closed|ended|shut down|(?:away|(?:took|takes) over|moved?|moving|switch(?:ed)?|"
+    r"migrated?|changed?|ported|went)\b.{0,40}?\b(?:from|off|out of))\b"
+)
+"""Words before what came to an end, or was left for something else; `_IS_OVER`, those after it."""
+
+_IS_OVER = re.compile(
+    r"(?i)\b(?:no longer|any ?more|gone|ended|history|closed|expired|r[au]n out|retirement|"
+    r"(?:is|are|was|were|been|got)\b.{0,20}?\b(?:over|retired|shut|cancel+ed|replaced|dropped|unplugged|deprecated|obsolete|frozen|off))\b"
+)
+
+_HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")
+_CLAUSE_END = re.compile(r"(?i)[,;:.!?]\s+|\s(?:and|but|so|because|as|since|while)\s")
+_INSTEAD = re.compile(r"(?i)\s(?:to|by|with|for|in)\s")
+_NAME = re.compile(r"^\W*[A-Z]|\d|[a-z][A-Z]")
+
+ENDED_WORDS, LEAST_ENDED = 4, 0.35
+"""Words beside those of an ending that are what ended, and the least share of the older statement's words."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n(?=\s*(?:[-*+#>|\n]|\d+[.)]))")
 """The end of a sentence, paragraph or item of Markdown."""
@@ -147,12 +161,30 @@ class Statement:
         """The stems of all words."""
         return frozenset().union(*self.terms.values())
 
+    @cached_property
+    def point(self) -> frozenset[str]:
+        """The stems of names, numbers and the last half of the words: what may come to an end."""
+        words = self.text.split()
+        late = [word for at, word in enumerate(words) if at >= len(words) // 2 or (at and _NAME.search(word))]
+        return Statement(" ".join(late)).words
+
+    @cached_property
+    def ended(self) -> frozenset[str]:
+        """The stems of what has come to an end."""
+        parts = [self.text[: match.start()] for match in _HANDED.finditer(self.text)]
+        for clause in _CLAUSE_END.split(self.text):
+            for match in _LEAVES.finditer(clause):
+                parts += _INSTEAD.split(clause[match.end() :].strip())[0].split()[:ENDED_WORDS]
+            for match in _IS_OVER.finditer(clause):
+                parts += clause[: match.start()].split()[-ENDED_WORDS:]
+        return Statement(" ".join(parts)).words
+
 
 def likeness(older: Statement, newer: Statement) -> float:
     """Return how much a statement is about what an older one says: from 0 to 1.1, see `SAME_SUBJECT`.
 
     It is the share, by rarity, of the older one's words that the newer one has, where a word that is near in meaning
-    counts by its cosine (as in recall of BERTScore, doi:10.48550/arXiv.1904.09675), and `VALUES`.
+    counts by its cosine (as in recall of BERTScore, doi:10.48550/arXiv.1904.09675), and `VALUES`; more if one `ends`.
     """
     if not older.words & newer.words:
         return 0.0
@@ -160,7 +192,13 @@ def likeness(older: Statement, newer: Statement) -> float:
     weights = [rarity(word) for word in older.terms]
     met = (1.0 if own & newer.words else near for own, near in zip(older.terms.values(), cosines, strict=True))
     share: float = sum(map(mul, weights, met)) / sum(weights)
-    return share + VALUES * bool(_VALUE.search(older.text) and _VALUE.search(newer.text))
+    about = share + VALUES * bool(_VALUE.search(older.text) and _VALUE.search(newer.text))
+    return max(about, SAME_SUBJECT) if share >= LEAST_ENDED and ends(older, newer) else about
+
+
+def ends(older: Statement, newer: Statement) -> bool:
+    """Return whether a statement says that the point of an older one has come to an end."""
+    return not newer.ended.isdisjoint(older.point)
 
 
 def statements(text: str) -> list[Statement]:
@@ -192,9 +230,8 @@ LEAST_SCORE, LEAST_DECLARED = 0.3, 0.2
 ABOVE = 1e-6
 
 _PAST = re.compile(
-    r"\b(?:ago|original(?:ly)?|initial(?:ly)?|at first|earlier|earliest|previous(?:ly)?|former(?:ly)?|used to|"
-    r"back then|changed|did|was|were|had)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:ago|original(?:ly)?|initial(?:ly)?|at first|earlier|earliest|previous(?:ly)?|former(?:ly)?|used to|"
+    r"back then|changed|did|was|were|had)\b"
 )
 """Words of a question about how things were, where the older statement answers as well."""
 
@@ -233,16 +270,14 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         pairs |= dict.fromkeys(_succeeded(plan, bases, hits), True)
         if plan.query.mode != "semantic" and plan.asked is None and plan.weighted:
             pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
-    if not pairs:
-        return
     for (older, newer), certain in pairs.items():
         if not certain:
             newer.replaces, older.replaced_by = (*newer.replaces, older.key), newer.key
     lifted = {hit.key: hit.score for pair in pairs for hit in pair}
     for _ in range(len(pairs)):
         before = dict(lifted)
-        for older, newer in pairs:
-            lifted[newer.key] = max(lifted[newer.key], lifted[older.key] + ABOVE)
+        for place, (older, newer) in enumerate(pairs, 1):  # of those that replace the same, the last one goes first
+            lifted[newer.key] = max(lifted[newer.key], lifted[older.key] + ABOVE * place)
         if lifted == before:
             break
     for hit in dict.fromkeys(hit for pair in pairs for hit in pair):
@@ -272,17 +307,20 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                 if key == older.document_key:
                     continue
                 newer, selection = memories.get(key), plan.selections[number]
-                for chunk in first_chunks(bases.open[number].index, [document]) if newer is None and certain else ():
+                for chunk in first_chunks(bases.open[number].index, [document]) if newer is None else ():
                     if selection is None or chunk in selection.chunks:
-                        newer = memories[key] = Candidate((number, chunk), key)
-                        hits.append(newer)
-                        waiting.append(newer)
+                        newer = Candidate((number, chunk), key)
                 if newer and not certain:  # similar: does it answer nearly as well, and is it the later word?
                     new, changed = facts_in(bases, [key])[key], facts.updated or facts.created or 0.0
                     aside = new.misleading or facts.rejected or new.rejected
-                    near = newer.score >= LEAST_DECLARED * older.score
+                    said = [Statement(chunk.text[chunk.prose :]) for _, chunk, _ in bases.texts([older, newer])]
+                    near = newer.score >= LEAST_DECLARED * older.score or ends(*said)
                     newer = newer if near and not aside and (new.created or 0.0) >= changed else None
                 if newer:
+                    if key not in memories:
+                        memories[key] = newer
+                        hits.append(newer)
+                        waiting.append(newer)
                     yield (older, newer), certain
 
 
@@ -306,8 +344,6 @@ def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterat
     if not any(map(attrgetter("replaceable"), plan.examined)):
         return
     texts = [text for text in bases.texts(hits[:COMPARED]) if text[2].kind == "memory" or is_conversation(*text[1:])]
-    if len(texts) < 2:
-        return
     facts = facts_in(bases, [hit.document_key for hit, _, _ in texts])
     # A way that was not taken is no older or newer fact, however alike the words.
     aside = {key for key, fact in facts.items() if fact.rejected or fact.misleading}

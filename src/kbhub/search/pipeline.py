@@ -409,7 +409,8 @@ def described(
             ]
         second = max(near, key=lambda other: density(other.text[other.prose :], words, weights), default=None)
         room = EXCERPT_CHARACTERS - (SECOND_CHARACTERS if second else 0)
-        shown = partial(_excerpt, terms=words, weights=weights, decided=decided, sought=best.sought)
+        sought = best.sought or document.kind == "memory"  # of which only the text is anybody's words
+        shown = partial(_excerpt, terms=words, weights=weights, decided=decided, sought=sought)
         text, offset = shown(chunk, room)
         more = {second.id: shown(second, SECOND_CHARACTERS)[0]} if second else {}
         own, age = said[best.key[0]], age_days(document, bases.now)

@@ -14,7 +14,7 @@ from kbhub.cli.options import Exact, Formats, Lines, Reply, bring_in_step, comma
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
 from kbhub.hub import Hub
-from kbhub.memory.catalog import count_read
+from kbhub.memory.catalog import count_refs
 from kbhub.reading import neighbours
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
@@ -156,7 +156,7 @@ def read(
     if by_index(wanted, result):
         bring_in_step(hub)
         result = read_refs(hub, wanted, whole)
-    count_read(hub, result)
+    count_refs(hub, (one.ref for one in result.readings))
     refs_read = [reading.ref for reading in result.readings]
     note_read(hub, refs_read)
     mark_read(hub, refs_read)

@@ -74,7 +74,7 @@ async def read(
 
 
 def _note(calls: Calls, result: ReadResult, client: str | None) -> None:
-    catalog.count_read(calls.hub, result)
+    catalog.count_refs(calls.hub, (one.ref for one in result.readings))
     refs = [reading.ref for reading in result.readings]
     note_read(calls.hub, refs, client)
     mark_read(calls.hub, refs)
