@@ -181,8 +181,8 @@ class TestHeadings:
             ("# [1.2.0] - 2024", (1, "[1.2.0] - 2024")), ("# Named {#anchor}", (1, "Named")),
             ("# Set {a, b}", (1, "Set {a, b}")), ('# <a name="x"></a>Anchored', (1, "Anchored")),
             (r"# snake\_case &lt;T&gt;", (1, "snake_case <T>")), ("# __init__", (1, "__init__")),
-            ('## 7.1 <small>May</small> { id="7.1" }', (2, "7.1 May")), ("# Use `<small>`", (1, "Use <small>")),
-            ("# :material-cog: Why <!-- omit -->", (1, "Why")), ("### <!-- md:setting config.x -->", (3, "config.x")),
+            ('## 7.1 <small>May</small> { id="7.1" }', (2, "7.1 May")), ("# :simple-a: Why <!-- x -->", (1, "Why")),
+            ("# `<b>` <T> <B a/><C d=e>f</C>", (1, "<b> <T> f")), ("### <!-- md:setting a.x -->", (3, "a.x")),
         ],
     )  # fmt: skip
     def test_atx_forms(self, line, expected):

@@ -301,7 +301,7 @@ def test_a_trace_is_a_sentence():
             "title semantic:1 keyword:2",
             "First because its title matches, and it ranks first by meaning and second",
         ),
-        (2, "", "keyword:12 title about", "Second because it ranks 12th by words and its title matches."),
+        (2, "", "keyword:12 title about", "Second because its title matches."),
         (3, "", "semantic:3 keyword:3", "Third because it ranks third by meaning and words."),
         (21, "", "newer keyword meaning", "21st because it replaces an older hit and its words match."),
         (4, "", 'date_"May" rerank', '4th because its date is near "May" and the rerank signal lifts it.'),

@@ -199,7 +199,7 @@ _TARGET = r"(?P<target>(?:[^()\s]|\([^()\s]{0,200}\)){0,500})[^()\n]{0,200}"
 _IMAGE = re.compile(rf"!\[(?P<text>[^\[\]]*)\](?:\({_TARGET}\)|\[[^\[\]]*\])")
 _LINK = re.compile(rf"\[(?P<text>(?!\^?\d{{1,4}}\])[^\[\]]*)\]\({_TARGET}\)")  # `[1](file.md)` is a citation
 _ADDRESS = re.compile(r"[ \t]?<?\b(?P<target>https?://[^\s<>()\[\]\"'`]+)>?", re.IGNORECASE)
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--[^<>]*-->")
+_TAG = re.compile(r"</?(?![A-Z][A-Z\d_-]+>)[A-Za-z][^<>]*>|<!--[^<>]*-->")
 _WRAPPED = re.compile(
     r"\s*(?P<tick>`{3,}|~{3,})(?:markdown|md|text|txt)[ \t]*\n(?P<text>.*)\n(?P=tick)\s*", re.DOTALL | re.IGNORECASE
 )

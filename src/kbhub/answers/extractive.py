@@ -73,7 +73,7 @@ CITATION_TOKENS = 8
 MOST_LOOKED_AT = 400
 """Limit of passage parts that are weighed; twelve passages have some hundred."""
 
-_TAG = re.compile(r"</?[A-Za-z][\w.-]*(?:[\s/][^<>]*)?>|<!--.*?-->", re.DOTALL)
+_TAG = re.compile(r"</?(?![A-Z][A-Z\d_-]+>)[A-Za-z][\w.-]*(?:[\s/][^<>]*)?>|<!--.*?-->", re.DOTALL)
 
 _IMAGE = re.compile(r"(?:(?<=[\w,;] )!\[([^\[\]]+)|!\[[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
 """An image, with its text if it is within a sentence, or a link that shows nothing; removed from the inside out."""

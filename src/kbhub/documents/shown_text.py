@@ -22,7 +22,7 @@ _ICON = r"(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:(?:\{[^{}\n
 _INLINE = re.compile(
     rf"(?P<ticks>`{{1,3}})(?P<code>[^`]+)(?P=ticks)(?!`)|{_ICON}|\*\*"
     r"|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
-    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
+    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|<[A-Z]\w*(?:\s[^<>]*|/)>|</[A-Z]\w*>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
 )
 _INLINE_OR_PAGE = re.compile(
     rf"{_INLINE.pattern}|!?\[\[(?:[^\[\]|]{{1,300}}+\|)?(?P<page>[^\[\]|]{{1,300}}+)\]\]"

@@ -107,7 +107,8 @@ def why(hit: Hit, terms: Sequence[str], place: int) -> str:
     """Say what a hit owes its place (from 1) to, most important first."""
     signals = sorted(hit.trace.signals if hit.trace else (), key=lambda signal: -signal.contribution)
     least = LEAST_REASON * sum(max(one.contribution, 0) for one in signals)
-    signals = [one for one in signals if one.contribution > least and one.name != "meaning"][:3]  # it is in semantic
+    signals = [one for one in signals if one.contribution > least and one.name != "meaning"]  # it is in semantic
+    signals = [one for one in signals if (one.rank or 0) <= place + 2][:3]
     ranks = {RANKED[one.name]: _ordinal(one.rank) for one in signals if one.rank and one.name in RANKED}
     ranked = " and ".join(f"{rank} by {name}" for name, rank in ranks.items())
     if len(set(ranks.values())) < len(ranks):
@@ -417,15 +418,14 @@ def answer_markdown(answer: Answer) -> str:
 
 
 def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Support | None = None) -> Item:
-    same = Line(", ".join(source.duplicates[:2]))
     reason = Line(source.reason if source.tier == "related" else f"score {source.score:.2f}")
     ref = Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True)
     title, label = Name(" › ".join(heading_path(source.title, source.headings))), f"[{source.number}]"
     cited = say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else ""
-    copies = say("same text: {}", same) if source.duplicates else ""
+    copies = say("same text: {}", Line(", ".join(source.duplicates[:2]))) if source.duplicates else ""
     marks, quote = (copies, source.trust or "", "" if text else reason, cited), Quote(text, sys.maxsize, terms=terms)
-    warning = _warning(source)
-    return Item(ref, title, marks=marks, warning=warning, label=label, bullet="", quote=quote if text else None)
+    shown = quote if text else None
+    return Item(ref, title, marks=marks, warning=_warning(source), label=label, bullet="", quote=shown)
 
 
 def _writer(answer: Answer) -> Text:
