@@ -50,6 +50,8 @@ NOT_SEARCHED_TEXT = "No base could be searched."
 NOT_ANSWERED_TEXT = "The nearest passages do not answer this."
 
 
+FOUND = ("verdict", "searched", "skipped", "unmatched")
+
 PROMPT_TOKENS = 3_000
 """Estimated tokens of the passages sent to a model: with the rules and 500 tokens of answer they fit the context of
 4,096 that local models are run with.
@@ -137,17 +139,14 @@ def _answer(
         written_by=by,
         model=model,
         why=tuple(why),
-        verdict=prepared.verdict,
         references=tuple(Reference(**source, sent=at in received, cited=at in cited) for at, source in sources),
         passages=passages,
         support=support,
-        unmatched=prepared.unmatched,
         removed=checked.removed if checked else 0,
         dropped=checked.dropped if checked else (),
         tokens=estimated_tokens(text) + sum(estimated_tokens(passage.readable) for passage in passages),
-        searched=prepared.searched,
-        skipped=prepared.skipped,
         notes=prepared.notes,
+        **{name: getattr(prepared, name) for name in FOUND},
     )
 
 
@@ -231,10 +230,7 @@ def prepare(
     prepared = Prepared(
         question=beginning(question),
         options=options,
-        verdict=result.verdict,
-        searched=result.searched,
-        skipped=result.skipped,
-        unmatched=result.unmatched,
+        **{name: getattr(result, name) for name in FOUND},
         weights=tuple(weights.terms),
         notes=tuple(note for note in result.notes if note not in LEADING_NOTES),
     )

@@ -122,10 +122,8 @@ def distance(left: str, right: str, most: int) -> int:
     if abs(len(left) - len(right)) > most:
         return most + 1
     # A common start and end cost nothing, and similar words have little else.
-    start = next((at for at, (letter, other) in enumerate(zip(left, right, strict=False)) if letter != other), None)
-    if start is None:
-        return abs(len(left) - len(right))
-    left, right = left[start:], right[start:]
+    while left and right and left[0] == right[0]:
+        left, right = left[1:], right[1:]
     while left and right and left[-1] == right[-1]:
         left, right = left[:-1], right[:-1]
     before: list[int] = []
@@ -144,100 +142,110 @@ def distance(left: str, right: str, most: int) -> int:
 
 
 _LATIN = {
-    "абвгдеёжзийклмнопрстуфхцчшщъыьэюяіїєґў": "a b v g d e e j z i i k l m n o p r s t u f h c ch sh sh  i  e u a i i "
+    "абвгдеёжзийклмнопрстуфхцчшщъыьэюяіїєґў": "a b v g d e e j z i i k l m n o p r s t u f x c c s s  i  e iu ia i i "
     "e g u",
-    "αβγδεζηθικλμνξοπρσςτυφχψω": "a v g d e z i t i k l m n x o p r s s t i f h ps o",
-    "ابتثجحخدذرزسشصضطظعغفقكلمنهويىةءپچژگڤک": "a b t t j h k d z r z s sh s d t z  g f k k l m n h u i a   p ch j g v k",
-    "אבגדהוזחטיכךלמםנןסעפףצץקרשת": "a b g d h u z h t i k k l m m n n s  p f c c k r sh t",
+    "αβγδεζηθικλμνξοπρσςτυφχψω": "a v g d e z i t i k l m n ks o p r s s t i f x ps o",
+    "ابتثجحخدذرزسشصضطظعغفقكلمنهويىةءپچژگڤک": "a b t t j x x d z r z s s s d t z a g v k k l m n h w i a   p c j g v k",
+    "אבגדהוזחטיכךלמםנןסעפףצץקרשת": "a v g d h w z x t i k k l m m n n s a p p c c k r s t",
     "अआइईउऊऋएऐओऔऑऍािीुूृेैोौॉॅकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसहंँ": "a a i i u u ri e e o o o e a i i u u ri e e o o o e "
-    "k k g g ch ch j j t t d d n t t d d n p f b b m i r l v sh sh s h n n",
+    "k k g g c c j j t t d d n t t d d n p f b b m i r l v s s s h n n",
 }
-"""Letters of Cyrillic, Greek, Arabic, Hebrew and Devanagari → as in a Latin name."""
+"""Letters of Cyrillic, Greek, Arabic, Hebrew and Devanagari → as in a Latin name, after `_CLUSTERS`."""
 
 _LETTERS = {
     letter: latin for script, names in _LATIN.items() for letter, latin in zip(script, names.split(" "), strict=True)
 }
 
-_GREEK_PAIRS = (("μπ", "b"), ("ντ", "d"), ("γκ", "g"), ("ου", "u"), ("τζ", "j"), ("дж", "j"), ("кс", "x"))
+_PAIRS = {"μπ": "b", "ντ": "d", "γκ": "g", "ου": "u", "τζ": "j", "дж": "j", "ंब": "mb", "ंह": "ng"}
 
-_SOUNDS = (
-    *(("ph", "f"), ("th", "t"), ("(?:t|s)?ch|s?sh|tz?s|c(?=[eiy])", "s"), ("c?k|c|q", "k"), ("x", "ks")),
-    *(("v|w(?=[aeiouy])", "f"), ("b", "p"), ("z", "s"), ("dg|j", "g"), (r"(.)\1+", r"\1")),
-    *(("(?<!^)[aeiouyhw]", ""), ("^[aeiouy]+", "a")),
-)
-"""Spellings of a Latin name → the sound that other scripts keep."""
+_CLUSTERS = {
+    "ph": "f", "x": "ks", "kh": "x", "zh": "j", "y": "i", "t?s?ch|tz": "c", "sh": "s", "ck|q|c(?![eisz])": "k",
+    "(?<=[bdglnrt])h": "",
+}  # fmt: skip
+"""Spellings of a Latin name → a letter for each sound."""
+
+_CONSONANTS = {"^i+(?=[aeouw])": "j", "^[aeiou]+": "a", "(?<!^)[aeiou]": "", "t[sz]": "c", r"(.)\1+": r"\1"}
+
+_ALIKE = {
+    "a": "aj", "b": "bp", "c": "csztkx", "f": "fpv", "g": "gj", "h": "hxkc", "j": "jgza", "k": "kcg", "p": "pf",
+    "s": "scz", "t": "tc", "v": "vbfw", "w": "wv", "x": "xhkc", "z": "zsj",
+}  # fmt: skip
+"""Consonant → what another script may have for it; inside a word, `h` and `w` may also be left out."""
 
 SAME_MEANING = 0.85
 """Least length of the mean of two unit vectors that mean the same: a cosine of .45."""
+
+TELLING = 0.5
+"""Least length of the vector of a word that may be a name, relative to the median: `most` has .27."""
 
 MOST_NAMES = 16
 """Missing words that are looked for in another script."""
 
 
+@lru_cache(maxsize=1 << 16)
 def latin(word: str) -> str:
-    """Return a word in Latin letters, as a name in English would have them."""
+    """Return a name in Latin letters, one for each sound."""
     plain = _bare(fold(word))
-    for pair, name in _GREEK_PAIRS:
+    if plain.isascii():
+        for spelling, letter in _CLUSTERS.items():
+            plain = re.sub(spelling, letter, plain)
+    for pair, name in _PAIRS.items():
         plain = plain.replace(pair, name)
-    return "".join([_LETTERS.get(letter, letter) for letter in plain])
-
-
-def _plain_name(word: str) -> str:
-    """Return a name in Latin letters without what other scripts leave out."""
-    return latin(word).replace("ck", "k").replace("h", "").replace("y", "i")
+    return re.sub(r"(.)\1+", r"\1", "".join([_LETTERS.get(letter, letter) for letter in plain]))
 
 
 @lru_cache(maxsize=1 << 16)
 def sound(word: str) -> str:
-    """Return the consonants of a name, alike in all scripts."""
+    """Return the consonants of a name, and whether it begins with a vowel."""
     name = latin(word)
-    for pattern, replacement in _SOUNDS:
+    for pattern, replacement in _CONSONANTS.items():
         name = re.sub(pattern, replacement, name)
     return name
 
 
 def _same_name(indexes: Sequence[Index], typed: str, terms: Callable[[Index, str], dict[str, int]]) -> str | None:
-    """Return the word of the bases that is the same name in another script, or None; `terms` caches terms by letter.
-
-    A word that the packaged model knows must be spelled alike and mean the same.
-    """
+    """Return the word of the bases that is the same name in another script, or None; `terms` caches terms by letter."""
     bare = _bare(fold(typed.strip(MARKS)))
-    own, name, wanted = bare.isascii(), latin(bare), sound(bare)
-    if len(bare) < SHORTEST or not (bare.isalpha() if own else _LETTERS.keys() >= set(bare)):
+    wanted, without_vowels = sound(bare), bool(re.match("[\u0590-\u06ff]", bare))
+    own = bare.isascii() and bare.isalpha() and not known_stems().issuperset(stems(bare))
+    if not SHORTEST - without_vowels <= len(bare) <= LONGEST or not (own or _LETTERS.keys() >= set(bare)):
         return None
-    if own and known_stems().issuperset(stems(bare)):
-        return None
-    if not own and packaged_embedder().queries().longest(bare):
-        same = packaged_embedder().queries().cohesion((bare, name)) >= SAME_MEANING and any(
-            name in _written(text, term)
-            for index in indexes
-            for term in terms_among(index, stems(name))
-            for text in texts_with_term(index, term, TEXTS)
-        )
-        return name if same else None
-    most = len(wanted.lstrip("a")) - 1
-    letters = [one for one in (_LETTERS if own else string.ascii_lowercase) if sound(one)[:1] == wanted[:1]]
+    most = 1 if without_vowels else len(wanted.lstrip("a")) - 1
+    spelt = (lambda word: re.sub("[hwx]", "", sound(word))) if without_vowels else latin
+    alike = [f"[{_ALIKE.get(one, one)}]{'?+' if at and one in 'hw' else ''}" for at, one in enumerate(wanted)]
+    parts = [f"{'[hw]?+' if at and wanted[at] not in 'hx' else ''}{one}" for at, one in enumerate(alike)]
+    whole, beginning = "".join(parts) + "[hw]?+", "(?:".join(parts) + ")?+" * (len(parts) - 1) + "[hw]?+"
     near = [
-        (slips, -chunks, written)
+        (not named, slips, -chunks, written)
         for index in indexes
-        for letter in letters
+        for letter in (_LETTERS if own else string.ascii_lowercase)
+        if re.fullmatch(beginning, sound(letter))
         for term, chunks in terms(index, letter).items()
-        if abs(len(latin(term)) - len(name)) <= LONGEST_ENDING and wanted.startswith(sound(term))
+        if abs(len(latin(term)) - len(latin(bare))) <= LONGEST_ENDING and re.fullmatch(beginning, sound(term))
         for text in texts_with_term(index, term, TEXTS)
         for written in _written(text, term)
-        if sound(written) == wanted
-        and len(written) >= SHORTEST
-        and (slips := distance(_plain_name(bare), _plain_name(written), most)) <= most
-        # An everyday word is a name only with a capital letter.
-        if not known_stems().issuperset(stems(written)) or (slips < most and written.capitalize() in text)
+        if len(written) >= SHORTEST and re.fullmatch(whole, sound(written))
+        if (slips := distance(spelt(bare), spelt(written), most)) <= most
+        for named in [written.capitalize() in text and not typed.islower()]
+        if _is_name(bare, written, named=named, only=written not in text, exact=not slips)
     ]
     return min(near)[-1] if near else None
+
+
+def _is_name(bare: str, written: str, *, named: bool, only: bool, exact: bool) -> bool:
+    """Return whether a word that sounds like a typed one is the same name; `named` if both are written as names."""
+    model = packaged_embedder().queries()
+    known = not bare.isascii() and model.longest(bare) > 0
+    if known and model.cohesion((bare, written)) >= SAME_MEANING:
+        return True
+    everyday = known_stems().issuperset(stems(written))
+    return (named and only and model.longest(written) >= TELLING) if everyday else named or (exact and not known)
 
 
 def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
     """Return the nearest word of the bases whose stem occurs in `enough` chunks, or None."""
     (stem,) = stems(word)[:1] or (word,)
-    most = _most_slips(word)
+    most = 2 if len(word) >= TWO_SLIPS else 1
     fixed = set(stems(" ".join(_single_slips(word))))
     counted = Counter[str]()
     for index in indexes:
@@ -288,7 +296,7 @@ def completed(indexes: Sequence[Index], text: str) -> str:
 
 def _slips(word: str, written: str, stem: str, term: str) -> int:
     """Count the typos between two words, or their stems; too many for a short word that is hardly meant (`CAREFUL`)."""
-    most = _most_slips(word)
+    most = 2 if len(word) >= TWO_SLIPS else 1
     slips = distance(word, written, most + 1)
     if slips == most + 1 and distance(stem, term, 1) == 1 and not _careless(stem, term):
         slips = most  # the form that was meant may occur in another chunk
@@ -301,10 +309,6 @@ def _careless(word: str, written: str) -> bool:
         return False
     same_letters = sorted(word) == sorted(written)
     return word[0] != written[0] or (len(word) == len(written) and not same_letters) or len(written) < SHORTEST
-
-
-def _most_slips(word: str) -> int:
-    return 2 if len(word) >= TWO_SLIPS else 1
 
 
 def _single_slips(word: str) -> Iterator[str]:
