@@ -34,8 +34,8 @@ MATCHES = 250
 DOCUMENTS = 5
 """Whole documents that are read before giving up."""
 
-TARGET = re.compile(r"\]\([^)\s]*\)|\]\[[^\]]*\]")
-"""Target of a link, which an excerpt may leave out."""
+TARGET = re.compile(r"\]\([^)\s]*\)|\]\[[^\]]*\]|!\[\[[^\[\]]*\]\]|(?<=\[\[)[^\[\]|]*\|")
+"""Target of a link, or an embedded file, which an excerpt may leave out."""
 
 
 def words(text: str) -> str:
