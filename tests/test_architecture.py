@@ -139,12 +139,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 59672,
-    "code lines": 42121,
+    "lines": 59676,
+    "code lines": 42124,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 43490,
+    "test lines": 43492,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -92,7 +92,7 @@ def test_pictures_mere_pointers_and_what_announces_nothing_are_not_quoted():
     announced = f"We roll back by tag.\n\nTo roll back, these are needed:\n\n{items}"
 
     assert written(passage(1, text)) == "Roll back by tag. [1]"
-    assert written(passage(1, "See ![a](b.png), <b>roll</b> back <TAG>.")) == "See a, roll back <TAG>. [1]"
+    assert written(passage(1, "See ![a](b.png),<BR> <b>roll</b> back <TAG>.")) == "See a, roll back <TAG>. [1]"
     assert written(passage(1, announced)) == "We roll back by tag. [1]"
 
 

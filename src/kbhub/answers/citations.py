@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kbhub.answers.answer import Passage, Prepared, Support, WritingRequest, estimated_tokens
-from kbhub.answers.sentences import FENCES, Unit, units
+from kbhub.answers.sentences import FENCES, TAG, Unit, units
 from kbhub.documents.shown_text import REJECTED, one_line, outdated_mark, quoted, seen, sendable, without_thinking
 from kbhub.index.query.parser import STOP_WORDS, plain_words, searchable, stems
 from kbhub.values import struct
@@ -199,7 +199,6 @@ _TARGET = r"(?P<target>(?:[^()\s]|\([^()\s]{0,200}\)){0,500})[^()\n]{0,200}"
 _IMAGE = re.compile(rf"!\[(?P<text>[^\[\]]*)\](?:\({_TARGET}\)|\[[^\[\]]*\])")
 _LINK = re.compile(rf"\[(?P<text>(?!\^?\d{{1,4}}\])[^\[\]]*)\]\({_TARGET}\)")  # `[1](file.md)` is a citation
 _ADDRESS = re.compile(r"[ \t]?<?\b(?P<target>https?://[^\s<>()\[\]\"'`]+)>?", re.IGNORECASE)
-_TAG = re.compile(r"</?(?![A-Z][A-Z\d_-]+>)[A-Za-z][^<>]*>|<!--[^<>]*-->")
 _WRAPPED = re.compile(
     r"\s*(?P<tick>`{3,}|~{3,})(?:markdown|md|text|txt)[ \t]*\n(?P<text>.*)\n(?P=tick)\s*", re.DOTALL | re.IGNORECASE
 )
@@ -236,7 +235,7 @@ def cleaned(text: str, passages: Sequence[Passage]) -> str:
 
     def harmless(part: str) -> str:
         part = _ADDRESS.sub(lambda match: match[0] if is_quoted(match) else "", part)
-        part = _TAG.sub("", _IMAGE.sub(lambda match: match["text"], part))
+        part = TAG.sub("", _IMAGE.sub(lambda match: match["text"], part))
         return _LINK.sub(lambda match: match[0] if is_quoted(match) else match["text"], part)
 
     answer, at = "", 0

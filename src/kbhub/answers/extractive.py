@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from kbhub.answers.answer import Passage, Prepared, Support, estimated_tokens
 from kbhub.answers.citations import Checked, composed
-from kbhub.answers.sentences import FENCES, Unit, answering, is_table, units
+from kbhub.answers.sentences import FENCES, TAG, Unit, answering, is_table, units
 from kbhub.documents.markdown import PART_NAMES, is_item
 from kbhub.documents.shown_text import REJECTED, states
 from kbhub.errors import EmbedderError
@@ -73,7 +73,6 @@ CITATION_TOKENS = 8
 MOST_LOOKED_AT = 400
 """Limit of passage parts that are weighed; twelve passages have some hundred."""
 
-_TAG = re.compile(r"</?(?![A-Z][A-Z\d_-]+>)[A-Za-z][\w.-]*(?:[\s/][^<>]*)?>|<!--.*?-->", re.DOTALL)
 
 _IMAGE = re.compile(r"(?:(?<=[\w,;] )!\[([^\[\]]+)|!\[[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
 """An image, with its text if it is within a sentence, or a link that shows nothing; removed from the inside out."""
@@ -269,7 +268,7 @@ def plain(unit: Unit) -> Unit | None:
     text = unit.text
     if (unit.kind != "block" or is_item(text.split("\n", 1)[0])) and any(mark in text for mark in ("<", "](", "![")):
         parts = re.split(r"(`+[^`]*`+)", text)  # in code, `<name>` is a placeholder
-        parts[::2] = [_TAG.sub("", _IMAGE.sub(r"\1", _IMAGE.sub(r"\1", part))) for part in parts[::2]]
+        parts[::2] = [TAG.sub("", _IMAGE.sub(r"\1", _IMAGE.sub(r"\1", part))) for part in parts[::2]]
         text = "".join(parts).strip("\n").rstrip()
     if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
         return None

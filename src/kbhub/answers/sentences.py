@@ -28,6 +28,11 @@ _ABBREVIATION = re.compile(
 _END = re.compile(
     r"""(?:(?<=\s)[.!?]|[.!?]+["'”’)\]*_]*)(?=\s+["'“‘(\[`*_]*[^\s"'“‘(\[`*_]|\s*$)|[。！？]+[」』”’)]*"""
 )
+# A tag or a comment of HTML; `<USER_NAME>` is for readers to fill in.
+TAG = re.compile(
+    r"(?!<(?!(?:BR|DIV|H\d|HR|LI|OL|PRE|TABLE|T[DHR]|UL)>)[A-Z][A-Z\d_-]+>)</?[A-Za-z][\w.-]*(?:[\s/][^<>]*)?>|<!--.*?-->",
+    re.DOTALL,
+)
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 _QUOTE = re.compile(r"(?: {0,3}>(?:\s|$))+")

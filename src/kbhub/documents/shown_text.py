@@ -22,7 +22,7 @@ _ICON = r"(?<!\w):(?:material|fontawesome|octicons|simple)-[a-z\d-]+:(?:\{[^{}\n
 _INLINE = re.compile(
     rf"(?P<ticks>`{{1,3}})(?P<code>[^`]+)(?P=ticks)(?!`)|{_ICON}|\*\*"
     r"|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"
-    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|<[A-Z]\w*(?:\s[^<>]*|/)>|</[A-Z]\w*>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
+    r"|</?(?:a|abbr|b|br|code|em|i|kbd|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>|<[A-Z]\w*+(?:\s[^<>=]*+=[^<>]*+|[^<>]*+(?<=/))>|</[A-Z]\w*>|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<entity>&[a-zA-Z#][a-zA-Z0-9]{1,31};)"
 )
 _INLINE_OR_PAGE = re.compile(
     rf"{_INLINE.pattern}|!?\[\[(?:[^\[\]|]{{1,300}}+\|)?(?P<page>[^\[\]|]{{1,300}}+)\]\]"
@@ -217,9 +217,9 @@ _HIDDEN = (
     rf"|{_ICON}|(?<![+\w])\+\+(?P<keys>[\w-]++(?:\+[\w-]++)*+)\+\+(?![+\w])"
     r"|^[ \t]{0,3}\*\[[^\[\]\n]{1,300}+\]:[^*\n]*$"
     r"|^[ \t]*+:::[ \t]+[\w-]+(?:(?:\.\w+)++[ \t]*$|(?=\n[ \t]+(?:handler|options):))(?:\n[ \t]+\S[^\n]*)*+"
-    r"|(?<![ \t])[ \t]*+(?<![%\w{])%%(?:[^%]|%(?!%))*+%%(?![%\w])"
-    r"|(?:^|(?<![ \t])[ \t]++)\^(?=[\w-]*[a-zA-Z])[\w-]{2,}[ \t]*$"
-    r"|(?<![=\w])==(?P<marked>[^\s=](?:[^=\n]*+(?<=\S))?)==(?![=\w])"
+    r"|(?<![ \t])[ \t]*+(?<![%\w{])%%(?:[^%\n]|%(?!%))*+%%(?![%\w])|^%%[ \t]*\n(?:(?!%%)[^\n]*\n)*+%%[ \t]*$"
+    r"|(?:^|(?<=[.!?)\]*`])[ \t]++)\^(?=[\w-]*[a-zA-Z])[\w-]{2,}[ \t]*$"
+    r"|(?<![=\w<])==(?P<marked>[^\s=>](?:[^=\n]*+(?<=\S))?)==(?![=\w>])"
 )
 """Imports, exports, comments, components, anchors, attributes, shortcodes, places of a table of contents, icons, keys,
 abbreviations, API references, comments and ids of blocks of Obsidian, highlights; prose that resembles them stays."""
@@ -268,7 +268,7 @@ _CONTINUED = rf"\A(?:{_PROPERTY})+\s*/?>"
 _UNRENDERED = re.compile(rf"{_START}(?:{_HIDDEN})|{_CONTINUED}", re.MULTILINE)
 _UNREADABLE = re.compile(
     rf"{_START}(?:{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
-    r"|\[\[(?:[^\[\]\n|]{1,300}+\|)?#?(?P<page>[^\s\[\]|#][^\[\]\n|]{0,300}+)\]\](?![(\[:])"
+    r"|(?<![\w)])\[\[(?![a-z._-]+\]\])(?:[^\[\]\n|]{1,300}+\|)?#?(?P<page>[^\s\[\]|#\d:\"'][^\[\]\n|]{0,300}+)\]\](?![(\[:])"
     r"|(?<![\w\]])!?\[(?!\^?(?:[^\[\]]-[^\[\]]){1,99}+[^\w\[\]]{0,9}+\])(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
     rf"|(?P<entity>&(?:[a-zA-Z]{{2,31}}|#\w{{2,7}});))|{_CONTINUED}",
     re.MULTILINE,
@@ -424,7 +424,7 @@ def without_markup(text: str) -> str:
     code, parts = _code(text), list[str]()
     for in_code, lines in groupby(enumerate(text.split("\n")), lambda line: line[0] in code):
         unquoted = [_QUOTED.sub("", line) for _, line in lines if not FENCE.match(line)]
-        plain = "\n".join([line for line in unquoted if line.strip("|:- ")])
+        plain = "\n".join([line for line in unquoted if line.strip(None if in_code else "|:- ")])
         parts.append(plain if in_code else _INLINE_OR_PAGE.sub(_unmarked, plain))
     return "\n".join(filter(None, parts))
 

@@ -222,8 +222,8 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
     """Count one use of each memory among refs, with lines or without; other refs are ignored."""
     places = {shelf.base.id: shelf for shelf in active_shelves(hub)}
     memories = {}
-    for name in refs:
-        base_id, mark, path = name.partition(":")[0].partition("@")
+    for name in (ref.partition(":")[0] for ref in refs):
+        base_id, mark, path = name.partition("@")
         shelf = places.get(base_id if mark else "project")
         target = path if mark else name
         if shelf and target.startswith(shelf.prefix) and (stored := read(shelf, target)):

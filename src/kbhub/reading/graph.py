@@ -396,7 +396,7 @@ ASSETS = ("static", "public")
 """Folders of a site's files other than pages, whose addresses are without them."""
 
 _LABEL = re.compile(r"/[\w.-]+\.rst")
-_GENERATED = re.compile(r"(?:^|/)(?:authors|categor(?:y|ies)|tags?)(?:/[^/]+)?/?$")
+_GENERATED = re.compile(r"(?:^|/)(?:authors|categor(?:y|ies)|tags?)(?:/[^/.]+)?/?$")
 """End of the address of a page that a site makes of a folder or a tag."""
 
 MOST_SAME = 1000

@@ -248,7 +248,7 @@ SITE_SETTINGS = (
 )
 """Files with the settings of a documentation site."""
 
-_SITE_PAGE = re.compile(r"[\w./-]+\.mdx?\b")
+_SITE_PAGE = re.compile(r"(?<![\w./-])[\w./-]+\.mdx?\b")
 
 
 @struct

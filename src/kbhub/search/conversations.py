@@ -197,8 +197,8 @@ def likeness(older: Statement, newer: Statement) -> float:
 
 
 def ends(older: Statement, newer: Statement) -> bool:
-    """Return whether a statement says that the point of an older one has come to an end."""
-    return not newer.ended.isdisjoint(older.point)
+    """Return whether a statement says that the point of an older one, and not something else, came to an end."""
+    return not newer.ended.isdisjoint(older.point) and 2 * len(newer.ended & older.words) > len(newer.ended)
 
 
 def statements(text: str) -> list[Statement]:
@@ -270,6 +270,8 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         pairs |= dict.fromkeys(_succeeded(plan, bases, hits), True)
         if plan.query.mode != "semantic" and plan.asked is None and plan.weighted:
             pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
+    if not pairs:
+        return
     for (older, newer), certain in pairs.items():
         if not certain:
             newer.replaces, older.replaced_by = (*newer.replaces, older.key), newer.key

@@ -136,8 +136,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     documents = bases.documents(map(attrgetter("document_key"), hits))
     for hit in {hit.document_key: hit for hit in reversed(ordered)}.values():
         path = documents[hit.document_key].path
-        stem = path.rpartition("/")[2].rpartition(".")[0]
-        file = _name(stem)
+        file = _name(stem := path.rpartition("/")[2].rpartition(".")[0])
         # Plain words (`cargo-add`) within longer questions cost .004 nDCG on the section questions; `k6` is a product.
         within = not stem.isalnum() and any(map(str.isdigit, file)) and f" {' '.join(file)} " in wording
         whole = asked in (file, file[1:] if file and file[0].isdigit() else file)

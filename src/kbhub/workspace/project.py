@@ -415,7 +415,7 @@ def has_documents(folder: Path) -> bool:
     return False
 
 
-MAX_SETTINGS_BYTES = 1 << 20
+MAX_SETTINGS_BYTES, MOST_PAGES = 1 << 20, 20
 _PAGES = re.compile(
     r"(?:^|[\s{,])(?:contentDir|docs_dir|docsDir|path|src|srcDir)[\"']?[ \t]*[:=][ \t]*[\"']?([\w./-]+)", re.MULTILINE
 )
@@ -425,7 +425,7 @@ def site_pages(settings: Path) -> tuple[str, tuple[str, ...]] | None:
     """Return the settings of a documentation site, and the folders of pages that they may name; None if unreadable."""
     with suppress(OSError):
         text = read_regular(settings, MAX_SETTINGS_BYTES, follow=False).decode("utf-8", "replace")
-        return text, tuple(dict.fromkeys(map(posixpath.normpath, _PAGES.findall(text))))
+        return text, tuple(dict.fromkeys(map(posixpath.normpath, _PAGES.findall(text)[:MOST_PAGES])))
     return None
 
 
