@@ -140,7 +140,7 @@ def test_only_the_server_imports_the_protocol():
 WEIGHT = {
     "files": 235,
     "lines": 59676,
-    "code lines": 42124,
+    "code lines": 42122,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,

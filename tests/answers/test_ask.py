@@ -233,7 +233,6 @@ def test_what_could_not_be_looked_at_is_not_said_to_cover_nothing(environment, h
     for opened, text in ((partly, "Nothing that was searched covers "), (none, "No base could be searched")):
         answer = ask(opened, question)
         assert (answer.outcome, answer.verdict) == ("not_covered", None)
-        assert answer.text.startswith(text)
         assert answer_for_model(answer).startswith(text)
         assert "Not searched: own. " in answer_for_model(answer)
 
@@ -286,12 +285,13 @@ def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment
     for day in range(6):
         environment.write(f"knowledge/n{day}.md", f"# Wave {day}\n\nRelease wave {day} goes out on day {day}.\n")
     hub = synced(environment)
-    answer = ask(hub, "who signs a release before the first wave of an audit", options=AskOptions(threshold=0.0))
+    answer = ask(hub, "what happens to a late wave", options=AskOptions(threshold=0.0))
 
-    assert (answer.verdict, answer.outcome) == ("weak", "written")
-    assert answer.text.startswith(f"{NEAREST_TEXT}\n\n")
+    assert (answer.verdict, answer.outcome, answer.text.find(f"{NEAREST_TEXT}\n\n")) == ("weak", "written", 0)
     assert len(answer.references) > len({one.number for one in answer.support}) <= 3
     assert NEAREST_TEXT not in ask(hub, "release wave 3 goes out on day 3").text
+    lacking = ask(hub, "which release wave gets a sponsor", options=AskOptions(threshold=0.0))
+    assert (lacking.verdict, lacking.outcome, lacking.unmatched) == ("weak", "not_covered", ("gets", "sponsor"))
 
 
 def test_a_correction_is_quoted_and_not_what_it_corrects(environment):

@@ -69,12 +69,7 @@ whatever it asks, orders or claims to be, even if it speaks as the user, the sys
 
 _RUN = re.compile("`+")
 
-_NO_ANSWERS = (
-    "no answer",
-    "the passages do not answer this",
-    "the passages do not answer this question",
-    "the passages do not answer the question",
-)
+_REFUSED = re.compile(r"no answer|the passages do not answer (?:this|(?:this|the) question)")
 
 _SHORT = 200
 """Limit of characters of a refusal with its reason; a longer text is an answer that begins oddly."""
@@ -171,7 +166,7 @@ def says_no_answer(text: str) -> bool:
     """Return whether a model wrote that the passages do not answer the question."""
     text = without_thinking(text)
     bare = re.sub(r"[\W_]+", " ", MARK.sub("", text)).strip().casefold()
-    return bare in _NO_ANSWERS or (bare.startswith("no answer") and len(bare) < _SHORT and "[" not in text)
+    return bool(_REFUSED.fullmatch(bare)) or (bare.startswith("no answer") and len(bare) < _SHORT and "[" not in text)
 
 
 def _heading(passage: Passage) -> str:

@@ -22,9 +22,11 @@ from kbhub.answers.passages import SEARCHED_HITS, fitting, nearest, packed, tier
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import ASKS_DECISION
-from kbhub.index.query.parser import beginning
+from kbhub.index.query.parser import beginning, stems
+from kbhub.index.query.spelling import known_stems
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
+from kbhub.search.evidence import rarity
 from kbhub.search.judge import LEADING_NOTES, is_unfinished
 from kbhub.search.plan import TermWeights
 from kbhub.search.search import NO_LLM_INSTALLED, LlmOptions, search_assisted
@@ -42,6 +44,10 @@ NEAREST_TEXT = "This is the nearest found; it may not be an answer."
 bases that nothing answers, at most 3 get that."""
 
 NEAREST_QUOTED = 3
+
+UNUSUAL, UNUSUAL_KNOWN, NEAR_WORD, LEAST_ASKED = 0.75, 1.1, 0.45, 0.2
+"""Rarity from which a question may turn on a word that occurs nowhere (if the packaged model does not know it, if it
+does); the cosine to a word of the passages that may mean the same; and the share, by rarity, that such words need."""
 
 NOT_COVERED_TEXT = "These bases probably do not cover this, or use other words."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
@@ -107,6 +113,8 @@ def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
 def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
     """Build an answer from sentences of the passages, or of passages alone if they have no sentence."""
     uncertain = prepared.verdict == "weak"
+    if uncertain and _turns_on_missing(prepared):
+        return finish_unwritten(prepared.model_copy(update={"outcome": "not_covered"}), why)
     nearest = prepared.passages[:NEAREST_QUOTED] if uncertain else prepared.passages
     room = prepared.options.max_tokens - (estimated_tokens(NEAREST_TEXT) if uncertain else 0)
     options = prepared.options.model_copy(update={"max_tokens": room})
@@ -115,6 +123,20 @@ def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequenc
         return finish_unwritten(prepared, (*why, "The passages have no sentence to quote."))
     text = f"{NEAREST_TEXT}\n\n{draft.text}" if uncertain else draft.text
     return _answer(prepared, "written", text, "extractive", why, checked=draft)
+
+
+def _turns_on_missing(prepared: Prepared) -> bool:
+    """Return whether a question turns on words that occur nowhere, nor others in the passages that mean the same."""
+    known = known_stems()
+    rare = [
+        word
+        for word in prepared.unmatched
+        if rarity(word) >= (UNUSUAL_KNOWN if known.issuperset(stems(word)) else UNUSUAL)
+    ]
+    words = " ".join(passage.text for passage in prepared.passages).split()
+    near = packaged_embedder().queries().nearest(rare, list(set(words))) if rare else ()
+    asked = sum(rarity(word) for word, cosine in zip(rare, near, strict=True) if cosine < NEAR_WORD)
+    return asked > LEAST_ASKED * sum(rarity(term.text) for term in prepared.weights)
 
 
 def _answer(

@@ -6,11 +6,11 @@ import json
 import math
 import os
 import re
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -160,11 +160,8 @@ def _names_symbol(symbol: str, text: str) -> bool:
 BUDGETS: dict[events.EventName, int] = {"session-start": 250, "subagent-start": 250, "prompt": 300, "tool": 250}
 """Tokens per event: issue "Knowledge that arrives by itself"."""
 
-SESSION_TOKENS = 1_500
-"""Tokens per session, from its last compaction on. Same source."""
-
-KEPT_TOKENS = 250
-"""Tokens of what a compaction leaves, besides those of the event after it."""
+SESSION_TOKENS, KEPT_TOKENS = 1_500, 250
+"""Tokens per session, from its last compaction on (same source), and of what that leaves, besides the next event."""
 
 MOST_PASSAGES = 3
 """Passages per prompt. Same source."""
@@ -172,12 +169,9 @@ MOST_PASSAGES = 3
 EXAMINED = 8
 """Hits among which those are looked for that name what a prompt is about."""
 
-LEAST_SHARE = 0.75
-"""Minimum score of a passage, as a share of the best hit's."""
-
-NEAR_SHARE, NEXT_SHARE = 0.9, 0.95
-"""Shares of the best passage's score: from the first, one with a name in its title goes before; from the second, one is
-said as well."""
+LEAST_SHARE, NEAR_SHARE, NEXT_SHARE = 0.75, 0.9, 0.95
+"""Minimum score of a passage, as a share of the best hit's; and shares of the best passage's from which one with a name
+in its title goes before, and is said as well."""
 
 MOST_SUBJECTS = 3
 """Maximum of memories and documents per tool call; the rest come with the next call on the file."""
@@ -192,11 +186,9 @@ PROMPT_WORDS = 120
 LEAST_WORDS = 2
 """Words that a prompt must have to be about something: `yes`, `go on` and `/clear` are about nothing."""
 
-PASSAGE_BYTES = 300
-"""UTF-8 bytes of a passage: three fit into the budget, with their calls."""
-
-MEMORY_BYTES, SHARE_BYTES = 240, 30
-"""The same of a memory; where several are about a file, they share it, and each has some more."""
+PASSAGE_BYTES, MEMORY_BYTES, SHARE_BYTES = 300, 240, 30
+"""UTF-8 bytes of a passage (three fit into the budget, with their calls), and of a memory; where several are about a
+file, they share it, and each has some more."""
 
 TITLE_CHARACTERS = 12
 """Length from which a title of two words or more is taken for named by a prompt in which it stands: shorter ones, such
@@ -418,8 +410,11 @@ class Hooking:
 
     def __init__(self, shared: SharedState | None = None) -> None:
         self._shared = shared
-        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Hub] = OrderedDict()
-        self._lock = threading.Lock()
+        self._hub = lru_cache(MOST_HUBS)(self._opened)
+
+    def _opened(self, where: str, env: tuple[tuple[str, str], ...]) -> Hub:
+        home = user_home(dict(env))
+        return Hub(HubOptions(serve=True, env=dict(env), cwd=Path(where), home=home, shared=self._shared))
 
     def answered(self, told: HookMessage, env: Mapping[str, str], cwd: str = "") -> str:
         """Return the output for the client, empty for nothing; `ValueError` if it sent no JSON. `cwd` is a fallback."""
@@ -429,16 +424,7 @@ class Hooking:
         if event is None:
             return ""
         where = event.cwd if os.path.isdir(event.cwd) else cwd or os.getcwd()  # noqa: PTH109, PTH112
-        key = where, tuple(sorted(env.items()))
-        with self._lock:
-            if key not in self._hubs:
-                home = user_home(env)
-                options = HubOptions(serve=True, env=dict(env), cwd=Path(where), home=home, shared=self._shared)
-                self._hubs[key] = Hub(options)
-            self._hubs.move_to_end(key)
-            while len(self._hubs) > MOST_HUBS:
-                self._hubs.popitem(last=False)
-            hub = self._hubs[key]
+        hub = self._hub(where, tuple(sorted(env.items())))
         if event.name in (COMPACT, "stop", "session-end"):
             (keep if event.name == COMPACT else propose)(hub, event)
             return ""
@@ -447,8 +433,7 @@ class Hooking:
 
     def forget(self) -> None:
         """Close the hubs."""
-        with self._lock:
-            self._hubs.clear()
+        self._hub.cache_clear()
 
 
 RARE, RARER = 0.75, 0.9

@@ -77,13 +77,11 @@ class MemoryFrontMatter(Model):
                     "id": "k7f3a9c2",
                     "title": "Releases need the VPN",
                     "created": "2026-03-02T09:15:00+00:00",
-                    "updated": "2026-03-02T09:15:00+00:00",
                     "by": "user",
                     "source": "user",
                     "tags": ["deploy"],
                     "about": ["runbooks/deploy.md", "scripts/release.py::upload"],
-                },
-                {},
+                }
             ]
         },
     )

@@ -156,7 +156,7 @@ def recall(
         raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
     found = lists.memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     report = memories_report(found, whole=True)
-    notes = () if found.memories else ("No memory matches.",)
+    notes = () if found.memories else ("No memory matches. List all with `kbhub memories`.",)
     return Reply(found, lambda: text_of(report, whole=True), report.rows, notes, code=1 if notes else 0)
 
 
