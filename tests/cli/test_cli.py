@@ -161,21 +161,6 @@ def test_read_prints_the_very_bytes_and_headers_of_several_documents(shop, envir
     )
 
 
-def test_a_mail_is_read_with_its_subject(shop, environment, parsed_here):
-    """The subject is its title, not a line of its text, so it is in a header; parts and other documents have none."""
-    mail = "Subject: Lost crate\nFrom: Ann <ann@example.org>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\nWhere is it?\n"
-    environment.write("knowledge/lost.eml", mail)
-    environment.write("knowledge/no_subject.eml", mail.partition("\n")[2])
-    text = "from: Ann <ann@example.org>\ndate: 2026-03-02T10:00:00+00:00\n\nWhere is it?\n"
-    docid = shop("ls", "--json", code=0).json["documents"]
-    docid = next(one["docid"] for one in docid if one["path"] == "lost.eml")
-
-    assert shop("read", "lost.eml").out == f"==> lost.eml:1-4 of 4  {docid}  Lost crate <==\n{text}"
-    assert shop("read", "lost.eml:4").out == "Where is it?\n"
-    assert shop("read", "no_subject.eml").out == text
-    assert shop("search", "lost crate", "--json").json["hits"][0]["title"] == "Lost crate"
-
-
 def test_what_cannot_be_read_is_said_and_fails(shop):
     shop("admin", "index")
     read = shop("read", "glossary.md", "glosary.md")
@@ -269,46 +254,6 @@ def test_a_pointer_is_named_to_who_reads_and_trusted_whatever_the_global_config_
 
     assert "bases: expected an object" in kbhub("base", "trust", code=2).err
     assert "notes" in kbhub("base", "trust", ".kbhub.json", code=0).out
-
-
-def test_status_tells_what_there_is_and_what_changed_since(kbhub, environment):
-    environment.write("knowledge/c.md", "# C\n")
-    kbhub("admin", "index")
-    assert "tags" not in kbhub("status").out
-    assert "memories" not in kbhub("status").out
-    (environment.project / "knowledge/c.md").unlink()
-    environment.write("knowledge/a.md", "---\ntags: [ops, web]\n---\n# A\n")
-    environment.write("knowledge/b.md", "---\ntags: [ops]\n---\n# B\n")
-    assert kbhub("admin", "index").code == 0
-    assert kbhub("remember", "staging restarts at noon").code == 0
-    fresh = kbhub("status", "--json").json
-    environment.write("knowledge/b.md", "# B is another and longer now\n")
-    environment.write("knowledge/c.md", "# C\n")
-    (environment.project / "knowledge/a.md").unlink()
-    later = kbhub("status", "--json").json
-    text = kbhub("status").out
-
-    assert [(one["tag"], one["documents"]) for one in fresh["tags"]] == [("ops", 2), ("web", 1)]
-    assert fresh["memories"] == {"memories": 1, "strength": 0.7, "faded": 0, "superseded": 0}
-    assert {one["base"]["id"]: one["behind"] for one in fresh["bases"]} == {"project": 0, "memory": 0}
-    assert {one["base"]["id"]: one["behind"] for one in later["bases"]} == {"project": 3, "memory": 0}
-    assert "3 changes since" in text
-    assert "ops 2 · web 1" in text
-    assert "1, mean strength 0.70" in text
-
-
-def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
-    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
-    environment.write(str(environment.home / "notes" / ".kbhub.json"), '{"knowledge": "./elsewhere"}')
-    link = environment.project / "knowledge"
-    link.symlink_to(environment.home / "notes")
-    named = re.search(r"`kbhub (base trust .*)`", kbhub("status").out)[1]
-
-    assert kbhub(*named.split()).code == 0
-    assert "a.md" in kbhub("search", "crate").out
-    assert kbhub("base", "trust", "--revoke", ".").out == f"{link} is no longer trusted.\n"
-    assert kbhub("search", "crate").code == 1
-    assert kbhub("base", "trust").out.startswith(f"{link} may\n")
 
 
 SCREEN = 40
@@ -461,16 +406,6 @@ def test_who_starts_the_server_by_hand_is_told_what_it_is(streams, monkeypatch):
 def script():
     """Gives the script of a shell; to make one takes a moment."""
     return cache(partial(app.generate_completion, prog_name="kbhub"))
-
-
-@pytest.mark.parametrize("shell", ["bash", *(pytest.param(one, marks=pytest.mark.slow) for one in ("zsh", "fish"))])
-def test_the_script_knows_every_command_and_its_shell_accepts_it(script, shell, tmp_path):
-    made = script(shell=shell)
-    assert [name for name in (*COMMANDS, "granularity", "hybrid") if name not in made] == []
-    if shell != "bash" and (found := shutil.which(shell)):  # bash runs it below
-        file = tmp_path / "script"
-        file.write_text(made, "utf-8")
-        assert ran(found, "-n", file) == (0, "", "")
 
 
 COMPLETED = {

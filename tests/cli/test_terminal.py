@@ -1,30 +1,19 @@
-"""What the command line prints in a real terminal of some width, and what it prints elsewhere."""
+"""What the command line prints in a terminal of some width, and what it prints elsewhere."""
 
-import contextlib
-import os
 import re
-import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kbhub.documents.shown_text import cell_width
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudoterminals")
-
-ROOT = Path(__file__).parents[2]
-TEAM = ROOT / "examples" / "team" / "knowledge"
-END_SECONDS = 60
-"""How long a command may take."""
-
+TEAM = Path(__file__).parents[2] / "examples" / "team" / "knowledge"
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
 PROGRESS = re.compile(r"[^\n]*\n?\r?\x1b\[1A\x1b\[2K|[^\n]*\r\x1b\[2K|\x1b\[\?25[lh]")
 """Bars that a busy machine shows, and that are gone afterwards."""
-STYLES = re.compile(r"\x1b\[[0-9;]*m")
 QUESTION = "how do I deploy a release to production"
-SHORT = (["search", "deploy"], ["ask", QUESTION], ["read", "runbooks/incident.md"], ["status"])
-OTHERS = (
+COMMANDS = (
+    ["search", "deploy"], ["ask", QUESTION], ["read", "runbooks/incident.md"], ["status"],
     ["base", "list"], ["ls"], ["related", "runbooks/deploy.md"], ["ls", "--tags"], ["memories"],
     ["recall", "deploys"], ["audit"], ["base", "context", "list"], ["dev", "log"], ["gaps"],
     ["admin", "cleanup", "--dry-run"], ["doctor"], ["base", "trust", "--list"],
@@ -44,54 +33,23 @@ def team(environment, kbhub):
     return environment
 
 
-def shown(environment, arguments, columns, **changes):
-    """Run a command in a terminal of some columns, and give what it is sent."""
-    import fcntl
-    import termios
-
-    ours, its = os.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    env = {**environment.env, "PYTHONPATH": str(ROOT / "src"), "PAGER": "cat", "TERM": "xterm-256color", **changes}
-    command = [sys.executable, "-m", "kbhub", *arguments]
-    with subprocess.Popen(command, cwd=environment.project, env=env, stdin=its, stdout=its, stderr=its) as process:
-        os.close(its)
-        data = b""
-        with contextlib.suppress(OSError):  # its end, as Linux says it
-            while piece := os.read(ours, 1 << 16):
-                data += piece
-        process.wait(END_SECONDS)
-    os.close(ours)
-    return data.decode("utf-8").replace("\r\n", "\n")
-
-
 def words(text):
     """Words that a line can hold, without marks of Markdown and of the layout."""
     return set(re.findall(r"(?<![\w/.-])[a-z]{4,25}(?!\.?[\w/-])", text))
 
 
-@pytest.fixture
-def check(team, kbhub):
-    """Asserts that a terminal has nothing to break, that it is not acted upon, and that no word is cut."""
-
-    def checked(arguments, columns):
-        bare = STYLES.sub("", PROGRESS.sub("", shown(team, arguments, columns)))
+@pytest.mark.usefixtures("team")
+def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(kbhub, streams):
+    for arguments in COMMANDS:
+        bare = STYLES.sub("", PROGRESS.sub("", streams(*arguments, COLUMNS="44", LINES="9999")))
         assert "\x1b" not in bare
-        assert [line for line in bare.split("\n") if cell_width(line) > columns] == []
-        assert words(kbhub(*arguments).out) - words(bare) == set()
-        return bare
-
-    return checked
+        assert [line for line in bare.split("\n") if cell_width(line) > 44] == [], arguments
+        assert words(kbhub(*arguments).out) - words(bare) == set(), arguments
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [44, 60, 80, 120])
-def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(check, columns):
-    for arguments in SHORT if columns == 60 else (*SHORT, *OTHERS):
-        check(arguments, columns)
-
-
-def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(team, kbhub, monkeypatch):
-    seen = STYLES.sub("", shown(team, ["read", "runbooks/incident.md"], 80))
+@pytest.mark.usefixtures("team")
+def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(kbhub, streams, monkeypatch):
+    seen = STYLES.sub("", streams("read", "runbooks/incident.md", LINES="9999"))
     file = (TEAM / "runbooks" / "incident.md").read_text("utf-8")
     assert "| SEV1 |" not in seen
     assert re.search(r"^SEV1 +cannot pay", seen, re.MULTILINE)

@@ -49,16 +49,6 @@ class TestSize:
 
 
 class TestSections:
-    def test_each_section_of_some_size_is_a_chunk_with_its_path(self):
-        text = f"# Top\n{words(50)}## One\n{words(50)}### Deep\n{words(50)}## Two\n{words(50)}"
-        assert spans(text) == [
-            (1, 6, ("Top",)), (7, 12, ("Top", "One")), (13, 18, ("Top", "One", "Deep")), (19, 24, ("Top", "Two")),
-        ]  # fmt: skip
-
-    def test_setext_sections_are_sections(self):
-        text = f"One\n===\n{words(50)}\nTwo\n===\n{words(50)}"
-        assert spans(text) == [(1, 7, ("One",)), (9, 15, ("Two",))]
-
     @pytest.mark.parametrize(
         ("sections", "paths"),
         [
@@ -108,11 +98,6 @@ class TestFrontMatter:
         assert (only.start_line, only.end_line, only.prose) == (1, 3, len(only.text))
         (only,) = chunk("---\na: b: c\n---\ntext\n")
         assert (only.text, only.prose) == ("---\na: b: c\n---\ntext", 0)
-
-    def test_stays_with_the_first_part_of_a_long_text(self):
-        first, *rest = chunk(f"---\ntitle: x\n---\n{words(500)}")
-        assert first.prose == len("---\ntitle: x\n---\n")
-        assert [c.prose for c in rest] == [0] * len(rest)
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n\n", "\ufeff"])
@@ -179,12 +164,6 @@ class TestLongLines:
         parts = [c.text for c in chunk("x" * 20_000)]
         assert "".join(parts) == "x" * 20_000
         assert max(map(len, parts)) <= CHUNK_WORDS * WORD_CHARS
-
-    def test_the_first_part_takes_its_heading_with_it(self):
-        first, second, *_ = chunk("# T\n\n## Long\n\n" + "A few words. " * 200)
-        assert first.text.startswith("# T\n\n## Long\n\nA few")
-        assert (first.start_line, first.end_line, second.start_line) == (1, 5, 5)
-        assert first.headings == second.headings == ("T", "Long")
 
     @pytest.mark.parametrize("lead", ["", "\n", "\x0c\n", "\n\n \n"])
     def test_a_heading_after_blank_lines_stays_with_its_line(self, lead):
@@ -360,43 +339,11 @@ def _path(document, line: int) -> list[int]:
     return path
 
 
-@many
-@given(markdown())
-def test_heading_paths_are_what_all_lines_of_a_chunk_share(text):
-    """Headings without text of their own count with the subsection that they open."""
-    document, chunks = _documents(text)
-    for chunk in chunks:
-        numbers = range(max(chunk.start_line, document.body + 1), chunk.end_line + 1)
-        filled = [number for number in numbers if document.lines[number - 1].strip()]
-        owners = {number: _path(document, number) for number in filled}
-        sections: dict[tuple[int, ...], list[int]] = {}
-        for number in filled:
-            sections.setdefault(tuple(owners[number]), []).append(number)
-        paths = list(sections)
-        kept = [
-            path
-            for path, following in zip(paths, [*paths[1:], (-1,)], strict=False)
-            if not (following[: len(path)] == path and _is_bare(document, sections[path], path))
-        ]
-        shared: list[int] = []
-        for level in zip(*kept, strict=False):
-            if len(set(level)) > 1:
-                break
-            shared.append(level[0])
-        assert chunk.headings == tuple(t for n in shared if (t := document.headings[n].text))
-
-
 def _heading_end(document, line: int) -> int:
     """The last line of the heading that starts at a line."""
     if document.lines[line - 1].lstrip().startswith("#"):
         return line
     return next(n for n in range(line + 1, line + 4) if not document.lines[n - 1].strip().strip("=-"))
-
-
-def _is_bare(document, numbers: list[int], path: tuple[int, ...]) -> bool:
-    """Whether the lines of a section are its heading and link definitions only."""
-    after = _heading_end(document, document.headings[path[-1]].line) if path else 0
-    return all(document.lines[n - 1].lstrip().startswith("[r]:") for n in numbers if n > after)
 
 
 @many

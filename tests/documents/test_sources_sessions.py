@@ -313,16 +313,6 @@ def test_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
     assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
 
 
-@pytest.mark.slow
-def test_a_long_log_is_read_in_bounded_time():
-    """50 MB, most of it tool output, within some seconds."""
-    output = [{"type": "tool_result", "content": "x" * 400_000}]
-    data = log(*[record for _ in range(120) for record in (claude("user", "next"), claude("user", output))])
-    document = read_source(BASE, "a.jsonl", io.BytesIO(data), 100 * MEGABYTE)
-    assert len(data) > 45 * MEGABYTE
-    assert len(document.lines) < 2000
-
-
 def test_commands_have_their_exit_status_and_edits_their_texts():
     failed = {"type": "tool_result", "is_error": True, "content": "Exit code 2\nmake: *** no rule"}
     edit = {"file_path": "src/pay.py", "old_string": "x = 1", "new_string": "x = 2"}

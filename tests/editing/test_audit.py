@@ -289,18 +289,6 @@ def test_what_the_build_of_a_site_knows_is_no_finding(audited):
     assert [one.message for one in report.findings] == ["The link to '/gone/' is broken: no such document or file."]
 
 
-def test_files_are_found_from_the_page_as_a_folder_and_below_the_files_of_its_site(audited):
-    files = {
-        "content/en/design.md": "# D\n\n![a](../img/a.png) ![b](/b.png) ![c](/c.png) [d](../rules.yml)\n",
-        **dict.fromkeys(("content/en/img/a.png", "static/b.png", "content/en/rules.yml"), "x"),
-        "notes/design.md": "# E\n\n![a](../b.png)\n",
-        "notes/b.png": "x",
-    }
-    report = audited(files, checks=["links"])
-
-    assert [one.message.split("'")[1] for one in report.findings] == ["/c.png", "../b.png"]
-
-
 def test_links_out_of_a_book_and_to_other_projects_are_no_findings(audited):
     files = {
         "../book.toml": "[book]\ntitle = 'Shop'\nsrc = 'knowledge'\n",
@@ -427,18 +415,6 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     assert "--limit" not in text
     assert "more line" not in text
     assert len(text.encode()) <= FULL_ANSWER_BYTES
-
-
-def test_a_finding_is_one_line_of_limited_length_for_a_model(audited):
-    text = f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"
-    report = audited({"a.md": text}, checks=["links", "related"])
-    text, _ = model_answer(audit_report(report), FULL_ANSWER_BYTES)
-
-    assert text.count(" related: ") == 2
-    assert "'gone'" in text
-    assert "- a.md:6 · links: The link to" in text
-    assert text.count("\n") == 4
-    assert "\x1b" not in text
 
 
 def test_no_document_can_make_an_audit_fail(audited):

@@ -79,23 +79,6 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
     assert left in saved.notes
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "Mead of honey is fried in a pan of butter.",
-            "Not added as related, because their similarity is below 0.50: soup.md (0.",
-        ),
-        ("Quarks are bound by gluons.", "No document of project is similar enough in meaning to be added as related."),
-    ],
-)
-def test_what_is_not_near_enough_is_left_out_and_said(hub, text, says):
-    saved = distil(hub, "c", text)
-
-    assert saved.related == ()
-    assert saved.notes[0].startswith(says)
-
-
 def test_aliases_stand_for_models_and_a_model_name_is_no_path(hub):
     """Letters and names, as the config says; any other name is itself."""
     given = "c claude Claude x g local mistral-large"

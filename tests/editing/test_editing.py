@@ -422,18 +422,6 @@ def test_a_text_with_front_matter_is_a_whole_document_and_said_where_it_cannot_b
     assert any("not valid YAML" in warning for warning in done.warnings)
 
 
-def test_keys_are_set_without_touching_anything_else(hub, shop):
-    keys = {"tags": ["ops", "new one"], "Owner": "Bo", "status": "done"}
-    write_document(hub, "rollback", front_matter=keys, mode="update")
-
-    expected = ROLLBACK.replace("'Ada'", "Bo").replace("- runbook\n---", "- new one\nstatus: done\n---")
-    assert bytes_of(shop, "rollback.md").decode() == expected
-    write_document(hub, "rollback", front_matter={"status": None, "tags": None}, mode="update")
-    assert bytes_of(shop, "rollback.md").decode() == expected.replace(
-        "tags:\n  - ops  # always\n  - new one\nstatus: done\n", ""
-    )
-
-
 def test_what_is_as_asked_already_is_not_written(hub, shop):
     file = shop.project / "knowledge" / "rollback.md"
     before = file.stat()

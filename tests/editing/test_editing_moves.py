@@ -300,22 +300,6 @@ def test_a_document_with_one_link_that_cannot_be_mended_is_named(hub, shop, upda
     assert delete_document(hub, "C#.md").broken == (("x.md:6", "x.md:7") if update_links else ())
 
 
-def test_a_link_that_is_written_as_nobody_rewrites_it_is_named(hub, shop):
-    for name in ("a", "a_b"):
-        shop.write(f"knowledge/{name}.md", "# Title\n\n[self](a\\_b.md)\n")
-    shop.write("knowledge/x.md", "[fine](a_b.md)\n\n[odd](a\\_b.md)\n")
-    hub.sync()
-    done = rename(hub, "a_b.md", "new/c.md", update_links=True)
-
-    assert [(one.subject, "line 3" in one.message) for one in done.not_updated] == [
-        ("a.md", True), ("x.md", True), ("new/c.md", True),
-    ]  # fmt: skip
-    assert text_of(shop, "x.md") == "[fine](new/c.md)\n\n[odd](a\\_b.md)\n"
-    before = text_of(shop, "x.md")
-    assert [one.subject for one in rename(hub, "a.md", "b.md", update_links=True).not_updated] == []
-    assert text_of(shop, "x.md") == before
-
-
 def test_a_link_gets_the_ending_that_tells_two_documents_apart(hub, shop):
     """Without it, it would lead to the other one: from the renamed document, to it, and to its new twin."""
     shop.write("knowledge/old.markdown", "# Old\n")

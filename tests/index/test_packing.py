@@ -23,7 +23,6 @@ from kbhub.index.signatures import (
     LEAST_COMPARED,
     Postings,
     Signatures,
-    bits_of,
     growing,
     likely,
     quantise,
@@ -424,28 +423,6 @@ def test_signatures_follow_changes(first):
     candidates = compared(followed, stored[4_000], 100)
     assert 4_000 in candidates
     assert len(np.intersect1d(candidates, compared(anew, stored[4_000], 100))) > 0.8 * len(candidates)
-
-
-def test_a_change_of_a_large_base_copies_no_signatures():
-    """They grow in place while there is room, and whoever still has the smaller ones sees no difference."""
-    vectors = {
-        chunk: blob.tobytes() for chunk, blob in enumerate(quantise(EMBEDDER.embed(list(sentences(200).values()))))
-    }
-
-    def read(ids):
-        return [(int(chunk), vectors[int(chunk)]) for chunk in ids]
-
-    grown = [sign(None, np.arange(160), read)]
-    for size in (161, 165, 165, 171, 172):
-        grown.append(sign(grown[-1], np.arange(size), read))
-        assert len(grown[-1].signed) == grown[-1].bits.shape[1] == size
-
-    memory = [one.bits.__array_interface__["data"][0] for one in grown]
-    assert memory[1] == memory[2] == memory[3] == memory[4] != memory[5]
-    for one in grown:
-        size = len(one.signed)
-        assert np.array_equal(one.bits, bits_of([vectors[chunk] for chunk in range(size)], one.mean))
-        assert np.array_equal(one.bits, sign(grown[0], np.arange(size), read).bits)
 
 
 def test_no_vectors_are_no_candidates_and_rounding_changes_similarities_by_less_than_a_hundredth():

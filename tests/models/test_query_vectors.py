@@ -80,20 +80,6 @@ def test_every_word_of_the_vocabulary_is_found(quick, whole, step):
     assert [text for text in texts[::step] if quick.plain_tokens([text])[0] != tokens_of(whole, text)] == []
 
 
-def test_the_words_of_documents_have_their_vectors(quick, whole):
-    """Lines of this project's own documentation, long words and code among them.
-
-    Of those as long as a question, most are found without the whole model; long paths and identifiers are left to it.
-    """
-    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))]
-    lines = [line for page in pages for line in page.splitlines() if line][::5]
-    short = [line for line in lines if len(line) <= 80 and line.isascii()]
-
-    assert len(short) > 400
-    assert all(has_its_vector(quick, whole, line) for line in lines)
-    assert sum(quick.embed([line]) is not None for line in short) > 0.8 * len(short)
-
-
 PRINTED = "".join(chr(code) for code in range(32, 127))
 
 

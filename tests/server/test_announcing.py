@@ -7,13 +7,12 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
 import kbhub.server.client
 import kbhub.sync.watch
 from conftest import make_repository
-from daemons import settings
 from kbhub.server.client import Announcer
 from kbhub.server.resources import MAX_SUBSCRIPTIONS
 from kbhub.server.server import KbhubServer
@@ -97,16 +96,9 @@ async def listening(server, mode, *uris, lists=True, **options):
             group.cancel_scope.cancel()
 
 
-def over_stdio(shop):
-    line = ["-m", "kbhub", "serve"]
-    return StdioServerParameters(command=sys.executable, args=line, env=settings(shop), cwd=shop.project)
-
-
-@pytest.mark.parametrize("way", ["memory", pytest.param("stdio", marks=pytest.mark.slow)])
-async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
+async def test_a_base_that_the_config_names_now_is_announced(shop, mode):
     """The client hears it and finds what is in the new base, without a restart and without having asked."""
-    server = KbhubServer(shop.hub()) if way == "memory" else over_stdio(shop)
-    async with listening(server, mode) as (client, ears):
+    async with listening(KbhubServer(shop.hub()), mode) as (client, ears):
         configure(shop)
         await ears.until("resources")
         found = await client.call_tool("search", {"query": "zebra"})

@@ -1,6 +1,5 @@
 """The tool `ask` as a client of either era sees it: with a model, without, refusing, slow, talking nonsense."""
 
-import re
 from functools import partial
 
 import anyio
@@ -223,25 +222,3 @@ async def test_words_that_find_nothing_leave_it_at_that_and_it_says_so(hub, mode
 
     assert (answer.outcome, len(model.asked)) == ("not_covered", 1)
     assert told in answer.notes[0]
-
-
-async def test_the_text_for_a_model_keeps_its_form(hub, snapshot):
-    for mode in ("auto", "legacy"):
-        async with Client(KbhubServer(hub), mode=mode, sampling_callback=Model()) as client:
-            result = await client.call_tool("ask", {"question": QUESTION})
-
-        assert result.structured_content is None
-        assert re.sub(r"#[0-9a-f]{6,16}\b", "#docid", result.content[0].text) == snapshot(name="sampled")
-
-
-async def test_a_wrong_option_is_said_in_a_sentence(hub, mode):
-    cases = (
-        ({"written_by": "magic"}, "written_by"),
-        ({"budget": 1}, "budget"),
-        ({"threshhold": 0.2}, "did you mean 'threshold'?"),
-        ({"directThreshold": 0.05}, "direct_threshold (0.05) is below threshold"),
-    )
-    async with Client(KbhubServer(hub), mode=mode) as client:
-        for options, told in cases:
-            result = await client.call_tool("ask", {"question": QUESTION, "options": options})
-            assert (result.is_error, told in result.content[0].text) == (True, True)

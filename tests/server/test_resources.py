@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp.shared.uri_template import UriTemplate
-from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReference, Root
+from mcp.types import PromptReference, ResourceTemplateReference
 
 import kbhub.server.client
 import kbhub.server.resources
 from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
 from kbhub.server.server import KbhubServer
 from kbhub.workspace.tool_names import ALL, CORE, WRITERS
-from test_server import text_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -176,25 +175,6 @@ async def test_what_is_no_document_is_refused(shop, mode):
             assert (error.code, error.data) == (INVALID_PARAMS, {"uri": uri})
             assert told in error.message
             assert "secret\n" not in error.message
-
-
-async def test_a_memory_that_is_read_counts_as_used(shop, mode):
-    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        done = text_of(await client.call_tool("remember", {"text": "Tabs, not spaces."}))
-        path = done.split("memory@")[1].split(" · ")[0]
-        assert (await read(client, uri_of("memory", path))).text.endswith("Tabs, not spaces.\n")
-        listed = text_of(await client.call_tool("memories", {}))
-
-    assert " · 1 use" in listed
-
-
-async def test_roots_are_asked_for_a_document_too(shop, mode):
-    async def roots(_context):
-        return ListRootsResult(roots=[Root(uri=shop.project.as_uri())])
-
-    server = KbhubServer(shop.hub(cwd=shop.home))
-    async with Client(server, mode=mode, list_roots_callback=roots) as client:
-        assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lambda text: text.strip("/"))

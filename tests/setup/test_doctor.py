@@ -339,21 +339,6 @@ def test_limits_of_the_machine_are_said(shop, monkeypatch, check):
     assert said in finding.message + finding.remedy
 
 
-def test_what_is_trusted_is_counted_by_what_it_allows(shop):
-    """A project whose documents hooks may deliver has no pointer, and what the user declined is not trusted."""
-    trust = shop.hub().trust
-
-    def said():
-        return next(one.message for one in examine(shop.hub()).findings if one.check == "trust")
-
-    trust.add(shop.write("a/.kbhub.json", "{}"), shop.home / "notes", use="refused")
-    assert said() == "Nothing is trusted."
-    trust.add(shop.project, shop.project, use="documents")
-    assert said() == "hooks allowed in 1 project"
-    trust.add(shop.write("b/.kbhub.json", "{}"), shop.home / "notes")
-    assert said() == "1 pointer trusted, hooks allowed in 1 project"
-
-
 def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
     trust = shop.hub().trust
     notes = shop.home / "notes"

@@ -89,13 +89,6 @@ def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
     )
 
 
-def test_a_part_of_docs_replaces_it_and_says_so(environment):
-    environment.write("docs/adr/a.md", "# A\n")
-    made = point(environment, "docs/adr")
-    assert [base.path for base in environment.hub().discovery().bases] == [environment.project / "docs/adr"]
-    assert made.notes == (f"This replaces {environment.project / 'docs'}, which was searched until now.",)
-
-
 def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(environment):
     environment.write("knowledge/a.md", "# A\n")
     made = point(environment, "knowledge", "app")
@@ -240,16 +233,6 @@ def test_files_are_shared_as_the_user_shares_files_and_made_once(environment):
         create_file(file, "second\n")
     assert file.read_text() == "text\n"
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "a.md"]
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_said(environment):
-    environment.project.chmod(0o500)
-    try:
-        with pytest.raises(UsageError, match="cannot be a folder"):
-            make(environment)
-    finally:
-        environment.project.chmod(0o700)
 
 
 def test_a_pointer_to_the_project_itself_is_a_dot(environment):
@@ -404,19 +387,6 @@ def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, path
         (environment.project / ".kbhub.json").unlink(missing_ok=True)
 
 
-def test_doctor_finds_what_an_earlier_init_made_empty(environment, kbhub):
-    def told(path):
-        environment.write(path, "# A\n")
-        return " ".join(kbhub("doctor").out.split())
-
-    assert "no documents of its own" not in told("knowledge/how-to-write-knowledge.md")
-    found = told("wiki/a.md")
-    assert "no documents of its own. → Write documents there, or delete the folder." in found
-    assert "kbhub init --knowledge wiki" in found
-    assert "docs is searched, too. → Write documents there" in told("docs/a.md")
-    assert "no documents of its own" not in told("knowledge/a.md")
-
-
 @pytest.mark.parametrize(("answer", "code", "folder"), [("2\n", 0, "My Vault"), ("\n", 0, None), ("x\n", 2, None)])
 def test_in_a_terminal_one_may_choose(project, kbhub, monkeypatch, answer, code, folder):
     """By number, wherever in the project; Enter or anything else changes nothing."""
@@ -449,12 +419,6 @@ def test_links_are_not_followed(environment):
         (environment.project / link).symlink_to(environment.project.parent / "elsewhere")
 
     assert (named(environment), outside(environment.hub())) == ([], ())
-
-
-def test_the_whole_project_is_counted_with_instructions_of_agents(environment):
-    for path in ("AGENTS.md", "guide.md", "src/notes.md"):
-        environment.write(path, "# A\n")
-    assert "the whole project, 3 documents" in [one.documents for one in choices(environment.hub())]
 
 
 def test_a_hostile_tree_is_contained(environment, monkeypatch):

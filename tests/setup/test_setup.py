@@ -90,13 +90,6 @@ def test_what_somebody_wrote_meanwhile_stays_when_it_is_taken_out(account):
     assert mine in [copy.read_text() for copy in backups(file)]
 
 
-def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
-    for more in ((), ("--project",)):
-        said = " ".join(account.run("--yes", "--client", "gemini-cli", *more)[1].split())
-        assert "In a folder that it does not trust" in said
-        assert "does not trust" not in account.run("--yes", "--client", "gemini-cli", "--remove", *more)[1]
-
-
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(account, name):
     file = account.file(FILES[name][0], MALFORMED[name])
@@ -360,18 +353,6 @@ def test_the_entry_is_printed_with_its_place_and_nothing_is_written(account):
     assert (code, out.split("\n")[0]) == (0, "delete  JetBrains AI Assistant")
     assert "(MCP), the server `kbhub`\n" in out
     assert snapshot(account.home) == before
-
-
-def test_clients_with_files_are_registered_beside_it_and_it_is_not_looked_for(account):
-    """Nothing shows whether it is installed, so who did not name it is not told."""
-    file = account.file(".cursor/mcp.json", CURSOR)
-    assert json.loads(account.run("--dry-run", "--json")[1])["pastes"] == []
-    code, out, _ = account.run("--yes", "--json", "--client", "jetbrains-ai", "--client", "cursor")
-    report = json.loads(out)
-
-    assert (code, [step["subject"] for step in report["steps"]]) == (0, ["cursor"])
-    assert [json.loads(paste["entry"]) for paste in report["pastes"]] == [entry(account)]
-    assert b"kbhub" in file.read_bytes()
 
 
 def test_removing_leaves_empty_files_of_others_as_they_are(account):

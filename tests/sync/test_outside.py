@@ -1,11 +1,8 @@
 """Markdown that no base has, and files of kinds that a base does not take, are told where somebody may miss them."""
 
 import pytest
-from mcp import Client
 
 import kbhub.sync.base_suggestions
-from conftest import make_repository
-from kbhub.server.server import KbhubServer
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import freshen
 
@@ -38,18 +35,6 @@ def test_search_and_status_say_what_is_not_searched(project, kbhub):
     assert kbhub("status", "--json").json["notes"] == [HERE]
 
 
-def test_where_nothing_is_active_the_command_line_says_what_could_be(environment, kbhub):
-    """A vault that is no repository has its documents in its root."""
-    for name in ("one.md", "two.rst"):
-        environment.write(f"../vault/{name}", "# A note\n")
-
-    vault = environment.project.parent / "vault"
-    err = kbhub("search", "crate", "--root", str(vault), code=1).err
-
-    assert "2 documents in this project (one.md, two.rst) are not part of a base; " in err
-    assert f"`kbhub init --root {vault} --knowledge {vault}` includes them." in err
-
-
 def test_a_pointer_is_what_is_to_be_changed(project, kbhub):
     project.write(".kbhub.json", '{"knowledge": "./knowledge"}')
 
@@ -77,14 +62,6 @@ def test_nothing_is_said_where_it_would_not_help(project):
         assert notes_of(project) == ()
 
 
-def test_a_name_of_a_clone_stays_short_and_on_one_line(project):
-    for number in range(4):
-        project.write(f"{number}{'x' * 200}\n- ignore/a.md", "# A\n")
-
-    (note,) = notes_of(project)
-    assert len(note) < 300
-
-
 def test_the_docs_of_a_repository_are_part_of_its_base(environment):
     for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
         environment.write(path, "# A\n")
@@ -96,14 +73,6 @@ def test_a_base_of_the_users_within_the_project_counts(project):
     project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
 
     assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
-
-
-def test_the_home_directory_is_no_project(environment):
-    """A repository of dotfiles is not counted."""
-    make_repository(environment.home)
-    environment.write(f"{environment.home}/notes.md", "# A\n")
-
-    assert outside(environment.hub(cwd=environment.home)) == ()
 
 
 def test_the_look_is_bounded_and_says_so(project, monkeypatch):
@@ -155,52 +124,6 @@ def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
 
     assert report["added"] == 3
     assert report["passed_over"] == {name: count for name, count in COUNTS.items() if name != ".txt"}
-
-
-def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environment):
-    """Only what lies in the parts that belong to the base."""
-    for name in ("docs/a.md", "docs/b.tex", "LICENSE.txt", "src/requirements.txt"):
-        environment.write(name, "text\n")
-
-    (report,) = environment.hub().sync()
-
-    assert report.passed_over == {".tex": 1}
-
-
-def test_of_session_logs_nothing_else_is_counted(environment):
-    """A folder of them is full of other files."""
-    environment.write("../logs/a.txt", "text\n")
-    logs = {"knowledge": str(environment.project.parent / "logs"), "kind": "session"}
-    environment.configure(bases={"logs": logs}, repos={"*": "logs"})
-
-    assert [report.passed_over for report in environment.hub().sync()] == [{}]
-
-
-@pytest.mark.parametrize("files", [3, 100])
-def test_a_base_that_is_full_counts_a_file_once(mixed, files):
-    """A folder with more files than may be is listed twice."""
-    for number in range(6):
-        mixed.write(f"knowledge/n{number}.md", "# N\n")
-    mixed.configure(limits={"files": files})
-
-    (report,) = mixed.hub().sync()
-
-    assert report.passed_over[".tex"] == 1
-    assert [one.message for one in report.failed if "more than 3 files" in one.message] != [] or files == 100
-
-
-@pytest.mark.anyio
-@pytest.mark.usefixtures("patient")
-async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
-    mixed.configure(tools="all")
-    async with Client(KbhubServer(mixed.hub(), structured=True), mode=mode) as client:
-        status = await client.call_tool("status", {"reload": True})
-        audit = await client.call_tool("audit", {"checks": ["files"]})
-
-    assert TOLD in status.content[0].text
-    assert status.structured_content["bases"][0]["passed_over"] == COUNTS
-    assert f"project: {TOLD}" in audit.content[0].text
-    assert audit.structured_content["passed_over"] == {"project": COUNTS}
 
 
 def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):

@@ -217,14 +217,6 @@ def test_the_nearest_directory_wins(place, folders, pointers, cwd, origin, path)
     assert (found.origin, found.path) == (origin, app / path)
 
 
-def test_every_place_that_was_tried_is_told_in_order(place):
-    app = place.app()
-    tried = [str(app / name) for name in (".kbhub.json", ".knowledge.json", "knowledge", ".knowledge")]
-    looked_for = place.discover(app).looked_for
-    assert list(looked_for[:5]) == [*tried, str(place.work / "app.knowledge")]
-    assert looked_for[-1] == str(app / "docs")
-
-
 def test_a_folder_called_like_a_pointer_and_a_file_called_like_a_folder_do_not_count(place):
     app = place.app()
     place.folder("work/app/.kbhub.json")
@@ -598,13 +590,6 @@ def test_trust_in_a_sibling_is_in_the_sibling_whatever_pointer_lies_in_it(place)
     assert place.discover(place.work).bases[0].writable
 
 
-def test_a_folder_called_knowledge_may_be_a_project_with_a_pointer(place):
-    target = place.knowledge("home/notes")
-    pointer = place.pointer("knowledge", {"knowledge": str(target)})
-    (grant,) = place.trust(pointer.parent)
-    assert (grant.pointer, grant.target) == (pointer, target)
-
-
 # Phase 2: the user's own bases
 
 
@@ -658,11 +643,6 @@ def test_a_directory_that_is_not_there_is_a_problem_and_the_rest_work(place):
     a.rename(place.home / "gone")
     assert place.ids(place.work) == ["gone"]
     assert [problem.subject for problem in place.discover(place.work).problems] == ["a", "file"]
-
-
-def test_warnings_of_the_config_are_problems_of_the_result(place):
-    place.config(docsFalback=True)
-    assert "did you mean 'docsFallback'?" in place.problem(place.work)
 
 
 # Bases in the client's server entry
@@ -728,9 +708,3 @@ def test_two_own_bases_on_one_directory_are_an_error_and_the_users_word_makes_on
     app = place.app("../app.knowledge")
     place.config({"k": {"knowledge": str(place.work / "app.knowledge"), "writable": True}}, {"*": "k"})
     assert place.project(app).writable is True
-
-
-def test_the_project_base_comes_first_and_then_the_others_by_id(place):
-    app = place.app("knowledge")
-    place.config("a b c", {"*": ["c", "a", "b"]})
-    assert place.ids(app) == ["project", "a", "b", "c"]

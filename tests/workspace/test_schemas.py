@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import generate
 from kbhub import values
-from kbhub.errors import ConfigError, UsageError
+from kbhub.errors import ConfigError
 from kbhub.memory.changes import remember
 from kbhub.memory.files import FIELDS
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
@@ -122,20 +122,6 @@ def test_a_checkout_has_every_schema_by_its_name_and_the_build_puts_them_where_t
     assert "schemas" in build["sdist"]["include"]
     assert [str(path) for path in located.FOLDERS] == [str(ROOT / "src" / "kbhub" / "schemas"), str(SCHEMAS)]
     assert not located.FOLDERS[0].exists()  # no second copy
-
-
-def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
-    """What is installed wins over a folder that happens to lie beside it, and nothing at all is said."""
-    package, beside = tmp_path / "lib" / "kbhub" / "schemas", tmp_path / "schemas"
-    for folder in (package, beside):
-        folder.mkdir(parents=True)
-        (folder / "config.schema.json").write_text("{}")
-    monkeypatch.setattr(located, "FOLDERS", (package, beside))
-    assert schema_file("config").parent == package
-
-    monkeypatch.setattr(located, "FOLDERS", (tmp_path / "nothing", tmp_path / "nor this"))
-    with pytest.raises(UsageError, match="not installed completely"):
-        schema_file("config")
 
 
 def test_the_command_prints_a_schema_its_path_or_what_there_is(environment, kbhub):

