@@ -7,7 +7,6 @@ from dataclasses import fields
 
 import pytest
 
-from conftest import make_repository
 from kbhub.cli import ALONE, FLAGS, GROUPS, OLD, TOP, VALUES, arranged, subcommands
 from kbhub.cli.app import app
 from kbhub.cli.options import Formats
@@ -107,16 +106,6 @@ def test_a_search_shows_nine_options_and_all_when_asked(kbhub):
     assert len(options("search", "--help")) == 9
     assert len(set(every)) == len(every) == 9 + 9 + len(common)
     assert {f"--{one.name.replace('_', '-')}" for one in fields(Formats)} == set(common)
-
-
-def test_a_common_option_before_the_command_means_the_same(environment, kbhub):
-    environment.write("../other/knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
-    make_repository(environment.project.parent / "other")
-    for command in ("search crate", "ls", "base list"):
-        words, other = command.split(), str(environment.project.parent / "other")
-        before = kbhub("--root", other, "--json", *words, code=0).json
-        assert before == kbhub(*words, "--root", other, "--json", code=0).json
-        assert "crates.md" in str(before) or "other" in str(before)
 
 
 @pytest.mark.parametrize("group", ALONE)

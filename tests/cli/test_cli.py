@@ -291,7 +291,7 @@ WRONG = {
         "search x --all -n 3", "search x --full -C 3", "search -x", "read", "read glossary.md --from 99",
         "admin index projct", "admin index project --all-bases", "status extra", "related", "ls notes/../..",
         "ls --csv --json", "gaps --files", "gaps --close nonsense", "dev log show --files",
-        "init --knowledge /does/not/exist", "serve --protocol old",
+        "init --knowledge /does/not/exist", "serve --protocol old", "serve --connect --http", "serve --port 1",
         "base trust", "base trust /does/not/exist", "base trust --list --writable", "base trust --list --revoke x",
         "base lst", "base show", "base add", "base add --found .", "base add --found --writable",
         "ask", "ask x --json --md", "ask x --in nope", "ask x --threshold 0.5 --direct-threshold 0.1",

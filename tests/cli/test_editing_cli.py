@@ -59,15 +59,6 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
     assert kbhub("doc", "restore", "--empty-older-than", "0").out == "Deleted 1 document for good.\n"
 
 
-def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
-    for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
-        kbhub("doc", "delete", name)
-        assert kbhub("doc", "restore", name).out.startswith("Restored a.md  ")
-    assert (environment.project / "knowledge" / "a.md").exists()
-    for command in ("doc delete", "doc restore"):
-        assert kbhub(*command.split(), "nothing", code=1).err.startswith("kbhub: ")
-
-
 def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, monkeypatch):
     environment.write("knowledge/runbooks/rollback.md", "# Rollback\n\nAgain.\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")

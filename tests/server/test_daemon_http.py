@@ -274,22 +274,6 @@ def test_a_taken_port_is_named_a_workspace_is_an_ascii_path_and_too_many_request
     assert [rate.take() for _ in range(int(BURST))].count(True) == PER_SECOND
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--connect", "--http"),
-        ("--port", "1"),
-        ("--http", "--port", "1", "--socket", "x"),
-        ("--http", "--protocol", "auto"),
-    ],
-)
-def test_options_that_exclude_each_other_are_wrong_usage(environment, options, capsys, monkeypatch):
-    monkeypatch.setattr(os, "environ", environment.env)
-
-    assert run(["serve", *options]) == 2
-    assert "cannot be used with" in (said := capsys.readouterr().err) or "requires --http" in said
-
-
 def test_a_token_that_others_could_read_is_made_anew(environment):
     folder = folder_of(environment)
     folder.make()
@@ -434,16 +418,3 @@ def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
     raw = quick()
     raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"GET /health", 0))
     assert answer_of(raw)[0] == 200
-
-
-def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
-    raw = quick()
-    count = 3 * int(BURST)
-    raw.sendall((KNOWN % (b"POST /mcp", 2) + b"{}") * count)
-    data = b""
-    while data.count(b"HTTP/1.1 ") < count:
-        data += raw.recv(65_536)
-
-    assert BURST <= data.count(b"HTTP/1.1 400") < count
-    assert data.count(b"HTTP/1.1 429") == data.count(b"retry-after: 1\r\n") > 0
-    assert b"requests per second. Try again" in data

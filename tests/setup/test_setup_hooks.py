@@ -23,7 +23,6 @@ FILES = {
 PROGRAMS = {"claude-code": "claude", "codex": "codex", "copilot-cli": "copilot", "gemini-cli": "gemini"}
 
 THEIRS = {
-    "empty": "{}\n",
     "hooks of theirs": """\
 {
   "hooks": {
@@ -34,10 +33,8 @@ THEIRS = {
   }
 }
 """,
-    "settings": '{"model": "opus",\t"env": {"A": "b"},\r\n "permissions": {"allow": ["Bash(ls)"]}}',
     "comments": '// before\n{\n  /* in */\n  "theme": "dark", // after\n}\n// end\n',
     "byte order mark": '\ufeff{\n\t"theme": "dark"\n}',
-    "no hooks yet": '{\n  "hooks": {}\n}\n',
 }
 
 
@@ -101,16 +98,10 @@ def test_a_second_time_changes_nothing_and_another_installation_takes_the_place_
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    ("client", "content"),
-    [
-        *(("claude-code", one) for one in ('{"hooks": [', "[]", '{"a": 1, "a": 2}', b'{"\xff": 1}')),
-        *((client, '{"hooks": 7}') for client in CLIENTS),
-    ],
-)
-def test_a_malformed_file_is_named_and_not_touched(account, client, content):
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_malformed_file_is_named_and_not_touched(account, client):
     file = install(account, client)
-    account.file(FILES[client], content)
+    account.file(FILES[client], '{"hooks": 7}')
     code, out, _ = account.run("--client", client, "--hooks", "--yes")
     assert code == 1
     assert FILES[client].rpartition("/")[2] in out
@@ -180,16 +171,10 @@ PLUGINS = {
     "enabled": ([ON], True),
     "of a fork": ([{"enabledPlugins": {"kbhub@a-fork": True}, "hooks": []}], True),
     "disabled": ([{"enabledPlugins": {"kbhub@kbhub": False, "kbhub-tools@kbhub": True}}], False),
-    "malformed": ([{"enabledPlugins": ["kbhub@kbhub"]}], False),
-    "marketplace alone": ([{"extraKnownMarketplaces": {"kbhub": {}}}], False),
     "project": ([{}, HERE, ON], True),
-    "local": ([{}, HERE, {}, ON], True),
     "disabled here": ([ON, HERE, OFF], False),
-    "disabled by me": ([{}, HERE, ON, OFF], False),
     "another": ([ON, HERE, plugins(other=True)], True),
     "proposed by a clone": ([{}, None, ON], False),
-    "no list of installed ones": ([{}, {}, ON], False),
-    "a malformed list": ([{}, {"plugins": []}, ON], False),
     "another is installed": ([{}, {"plugins": {"other@kbhub": []}}, ON], False),
 }
 """The user's settings, installed plugins, the project's settings and the local ones → whether the plugin runs."""

@@ -219,14 +219,6 @@ def test_the_command_keeps_and_forgets(environment, kbhub):
     kbhub("read", "logs@2026/a.jsonl", code=1)
 
 
-def test_two_names_of_a_base_have_the_same_texts(place):
-    base = place.hub.select(["logs"])[0]
-    other = base.model_copy(update={"id": "other"})
-    root = Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT
-
-    assert DeletedTexts(root, base).load("b.jsonl") == DeletedTexts(root, other).load("b.jsonl") is not None
-
-
 def test_a_deleted_file_never_reads_as_if_it_lived(place, kbhub, environment):
     """Hits, sources and what is read say that it is deleted and since when, in every format."""
     (place.folder / "b.jsonl").unlink()

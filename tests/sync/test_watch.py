@@ -268,24 +268,6 @@ def test_no_events_hide_what_happens_to_an_index(shop, fault):
     assert [behind.new_index for behind in freshen(hub, watched={base.id})] == [True]
 
 
-def test_a_plan_is_told_when_it_is_whole(shop, monkeypatch):
-    """A base on a network file system is never said to be live, whatever the others are."""
-    notes = shop.home / "notes"
-    shop.write(str(notes / "a.md"), "# A\n")
-    shop.configure(bases={"notes": str(notes)}, repos={"*": "notes"})
-    states = []
-
-    def system(path):
-        states.append({watched.watcher.state("notes"), watched.watcher.state("project")})
-        return "nfs" if path == notes else None
-
-    monkeypatch.setattr(kbhub.sync.watch, "remote_system", system)
-    watched = Watched(shop.hub())
-    with watched:
-        assert states == [{None}, {None}]
-        assert watched.watcher.state("notes").endswith("it is on nfs")
-
-
 def test_a_search_does_not_rely_on_events_that_are_not_followed(shop):
     hub = shop.hub()
     assert not Watcher(hub, lambda _: None).follows("project")

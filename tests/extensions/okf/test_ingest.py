@@ -305,26 +305,3 @@ async def test_an_agent_that_follows_the_skill_ends_without_findings(bundle, ing
     assert values["sources"] == [{"id": "manual", "resource": "/sources/manual.pdf", "hash": done["hash"]}]
     assert re.match(r"[\w.-]+/kbhub-", values["generated"]["by"])
     assert "[Dry running](dry-running.md) - How to start it" in read(bundle, "index.md")
-
-
-@pytest.mark.anyio
-async def test_an_agent_makes_one_page_of_a_folder_of_mail(bundle, ingest, use):
-    """The later mail corrects the earlier one; the drafts go when the page that cites both is written."""
-    for number, day in enumerate(("Monday", "Thursday"), 1):
-        bundle.write(f"launch/{number}.eml", mail(f"Launch, {number}", f"We launch on {day}.\n").as_bytes())
-    done = ingest("launch")
-    kept, drafts = [one["kept"] for one in done], [one["pages"][0] for one in done]
-
-    said = await use("read", refs=kept)
-    assert said.index("We launch on Monday.") < said.index("We launch on Thursday.")
-    ids = [front(read(bundle, draft))["sources"][0]["id"] for draft in drafts]
-    notes = "".join(f"[^{name}]: [{path}](/{path})\n" for name, path in zip(ids, kept, strict=True))
-    text = f"# Launch day\n\nThursday;[^{ids[1]}] it was to be Monday.[^{ids[0]}]\n\n{notes}"
-    sources = {"sources": [f"/{path}" for path in kept], "description": "When we launch"}
-    assert "Worth fixing" not in await use("write_document", ref="launch-day.md", text=text, front_matter=sources)
-    for draft in drafts:
-        await use("delete_document", ref=draft)
-    assert "launch-day.md" in await use("search", query="launch day")
-    assert "no problems" in (await use("audit", checks=CHECKS)).lower()
-    assert "launch-day.md" in read(bundle, "index.md")
-    assert {one["action"] for one in ingest("launch")} == {"unchanged"}

@@ -1,6 +1,5 @@
 """Clients that show views get one for hits and one for memories; others get what they got before."""
 
-import json
 import re
 
 import pytest
@@ -72,12 +71,3 @@ async def test_memories_come_to_be_reviewed(shop, mode):
     assert "Canaries are yellow" in html
     assert 'data-call="forget"' in html
     assert 'data-call="forget"' not in closed
-
-
-async def test_traces_that_were_asked_for_are_in_the_text(shop):
-    async with Client(KbhubServer(shop.hub()), extensions=[SHOWS]) as client:
-        answer = await client.call_tool("search", {"query": "canary", "options": {"explain": True}})
-        listed = await client.list_resources()
-
-    assert "keyword" in text_of(answer)
-    assert "ui://" not in json.dumps([str(one.uri) for one in listed.resources])
