@@ -116,17 +116,6 @@ def test_a_base_that_is_not_active_gets_nothing_back(shop):
         restore(shop.hub(), "notes@vim.md")
 
 
-def test_the_trash_is_kept_until_it_is_emptied(shop):
-    for day, ref in ((0, "rollback"), (5, "guides/deploy")):
-        delete_document(shop.hub(clock=lambda day=day: NOON + day * DAY), ref)
-    hub = shop.hub(clock=lambda: NOON + 6 * DAY)
-
-    assert [entry.ref for entry in empty_trash(hub, older_than_days=3)] == ["rollback.md"]
-    assert [entry.ref for entry in Trash(hub.data).documents()] == ["guides/deploy.md"]
-    assert len(empty_trash(hub)) == 1
-    assert list((shop.home.parent / "data" / "trash").iterdir()) == []
-
-
 def test_a_broken_entry_of_the_trash_hides_nothing_else(hub, shop):
     delete_document(hub, "rollback")
     root = shop.home.parent / "data" / "trash"

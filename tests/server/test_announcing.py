@@ -158,21 +158,6 @@ async def test_roots_that_change_are_asked_for_again(shop):
     assert asked == [shop.project.as_uri(), other.as_uri()]
 
 
-async def test_roots_that_change_do_not_count_where_something_else_names_the_workspace(shop):
-    asked = []
-
-    async def answer(_context):
-        asked.append(1)
-        return ListRootsResult(roots=[])
-
-    async with listening(KbhubServer(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
-        await client.session.send_notification(RootsListChangedNotification())
-        found = await client.call_tool("search", {"query": "deploy"})
-
-    assert asked == []
-    assert "1. deploy.md" in found.content[0].text
-
-
 async def append(client):
     await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
 

@@ -313,19 +313,6 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
     assert "looks like" not in kbhub("status").out
 
 
-def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, monkeypatch):
-    for path in ("packages/api/notes/a.md", "wiki/b.md", "packages/web/notes/c.md"):
-        environment.write(path, "# A\n\nAbout crates.\n")
-    monkeypatch.chdir(environment.project / "packages/api")
-
-    err = kbhub("search", "crates").err
-    root = environment.project
-    assert f"notes/ (1 document) {LIKE} `kbhub init --knowledge notes`." in err
-    assert "wiki/ (1 document) looks like" in err
-    assert f"use it with `kbhub init --root {root} --knowledge {root}/wiki`." in err
-    assert "web" not in err
-
-
 def test_a_readme_is_what_is_left(environment, kbhub):
     for name in ("README", "AGENTS"):  # the second every agent reads anyway
         environment.write(f"{name}.md", "# Shop\n")

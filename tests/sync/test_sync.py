@@ -430,18 +430,6 @@ def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("place", ["folder", "repository", "worktree"])
-def test_git_is_not_asked_where_nothing_is_committed(folder, tmp_path, monkeypatch, place):
-    """Which is seen without it: each question takes 5 ms of a save."""
-    asked = []
-    if place != "folder":
-        make_repository(tmp_path)
-    folder = worktree(tmp_path) if place == "worktree" else folder
-    monkeypatch.setattr(kbhub.workspace.git.subprocess, "run", lambda *_, **__: asked.append(1))
-    folder.sync()
-    assert asked == []
-
-
 @pytest.mark.parametrize("way", ["packed", "symbolic", "detached"])
 def test_a_commit_is_seen_where_no_branch_has_a_file(folder, tmp_path, way):
     name, git = commit(folder), tmp_path / ".git"

@@ -205,21 +205,6 @@ def test_a_module_in_the_working_directory_is_not_loaded(many, monkeypatch):
 
 
 @both_kinds
-def test_what_cannot_be_embedded_there_is_told_as_here(many, monkeypatch):
-    """The note about a model that cannot be loaded comes once, from the process that writes."""
-    many.configure(embedder={"model": str(many.home / "broken")})
-    many.write(many.home / "broken" / "model.safetensors", b"no model")
-    processes = started(monkeypatch)
-    (report,) = many.hub().sync()
-
-    assert len(processes) == 2
-    assert report.added == FILES + 3
-    assert report.vectors_made == 0
-    assert len(report.notes) == 1
-    assert "keyword search" in report.notes[0]
-
-
-@both_kinds
 def test_an_error_here_ends_them(many, monkeypatch):
     processes = started(monkeypatch)
 
