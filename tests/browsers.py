@@ -184,8 +184,7 @@ class Watched:
         self.tab.on("dialog", self._dialog)
 
     def _said(self, said) -> None:
-        # htmx calls it an error when typing on ends a request before its answer.
-        if said.type == "error" and not said.text.startswith(("htmx:afterRequest", "htmx:sendAbort")):
+        if said.type == "error":
             self.complaints.append(said.text)
 
     def _dialog(self, dialog) -> None:

@@ -27,7 +27,7 @@ def test_search_answers_as_one_types(shared_tab):
     page.locator("#q").press_sequentially("rolling back")
     expect(page.locator(".hit").first).to_contain_text("Rolling back")
     expect(page.locator("mark").first).to_have_text("Roll")
-    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling%20back&mode=hybrid")
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling+back&mode=hybrid")
     assert shared_tab.complaints == []
 
 

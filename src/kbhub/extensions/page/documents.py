@@ -155,7 +155,7 @@ def document_page(request: Request) -> Response:
     if not ref.strip():
         raise UsageError("No document given.")
     whole = open_whole(site.hub, ref)
-    looked = "hx-request" in request.headers  # beside the hits
+    looked = "x-part" in request.headers  # beside the hits
     if not looked:
         note_read(site.hub, whole.ref)
     line = number_of(request.query_params.get("from", ""), whole.lines[0] if whole.lines else 1)

@@ -76,7 +76,7 @@ def search_page(request: Request) -> Response:
     if not asked.text.strip() or mode == ASK:
         return _start(site, request, asked, mode)
     began = time.perf_counter()
-    typing = "hx-request" in request.headers
+    typing = "x-part" in request.headers
     result = search(site.hub, asked, typing=typing)
     asked = asked.model_copy(update={"text": result.query})  # links lead to the same hits, if a word was completed
     if not typing:

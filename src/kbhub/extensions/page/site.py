@@ -131,7 +131,7 @@ class Site:
         self.background.look()
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """Return a page from a template's file, or for a request of htmx only the part that changes."""
+        """Return a page from a template's file, or only the part that the browser asks for."""
         workspace = None
         with suppress(KbhubError):
             workspace = self.hub.discovery().workspace.directory
@@ -139,7 +139,7 @@ class Site:
             template,
             pages=PAGES,
             here=request.url.path,
-            partial="hx-request" in request.headers,
+            partial="x-part" in request.headers,
             version=__version__,
             writable=self.writable(),
             workspace=workspace.name if workspace else "",

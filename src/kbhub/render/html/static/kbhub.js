@@ -1,5 +1,29 @@
-// What the pages need beyond HTML: keys, a list's current item, copying, asking before something is lost, progress.
+// What the pages need beyond HTML: parts that are fetched, keys, a list's current item, copying, asking before something
+// is lost, progress.
 "use strict";
+
+// Fills an element with a part of a page, and says whether it did; a later part takes the place of one under way.
+const underWay = new Map();
+async function fill(place, address) {
+  underWay.get(place)?.abort();
+  const control = new AbortController();
+  underWay.set(place, control);
+  try {
+    const answer = await fetch(address, { headers: { "X-Part": "1" }, signal: control.signal });
+    place.innerHTML = await answer.text();
+  } catch (error) {
+    if (error.name !== "AbortError") place.textContent = "The connection was lost. Try again.";
+    return false;
+  }
+  diagrams();
+  return true;
+}
+
+// A part that has a part of its own is not complete yet.
+async function follow(part, address) {
+  const next = (await fill(part, address)) && part.querySelector("[data-part]");
+  if (next) setTimeout(() => follow(part, next.dataset.part), 100);
+}
 
 const inField = (element) => element.matches("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]");
 let waitingForGo = false;
@@ -32,12 +56,14 @@ document.addEventListener("input", () => clearTimeout(waiting));
 function preview(item, rest = 60) {
   const pane = document.querySelector("#preview");
   const link = item?.querySelector("[data-open]");
-  const term = JSON.parse(item?.closest("[data-terms]")?.dataset.terms ?? "[]"), of = `${link?.href} ${term}`;
+  const terms = JSON.parse(item?.closest("[data-terms]")?.dataset.terms ?? "[]");
   clearTimeout(waiting);
-  if (!link || !pane?.checkVisibility() || pane.dataset.of === of) return;
+  if (!link || !pane?.checkVisibility()) return;
+  const of = [link.href, ...terms.map((term) => `term=${encodeURIComponent(term)}`)].join("&");
+  if (pane.dataset.of === of) return;
   waiting = setTimeout(async () => {
     pane.dataset.of = of;
-    await htmx.ajax("GET", link.href, { source: pane, target: pane, values: { term } }).catch(() => {});
+    if (!(await fill(pane, of))) return;
     const found = pane.querySelector(".body .found");
     pane.scrollTop = found ? found.offsetTop - pane.clientHeight / 3 : 0;
   }, rest);
@@ -47,19 +73,33 @@ function begin() {
   const first = document.querySelector(".hit");
   if (first && document.querySelector("#preview").checkVisibility() && !document.querySelector(".current")) choose(first, 250);
 }
+
+// Hits come as one types; a question is answered when it is sent. The first hits are a step back to where one was.
+let soon = 0;
+async function searched() {
+  const form = document.querySelector("#search"), values = new URLSearchParams(new FormData(form));
+  if (values.get("mode") === "ask" || !(await fill(document.querySelector("#results"), `/?${values}`))) return;
+  history[location.search ? "replaceState" : "pushState"](null, "", `/?${values}`);
+  document.title = `${form.q.value || "Search"} · kbhub`;
+  begin();
+}
+document.addEventListener("input", ({ target }) => {
+  if (!target.matches("#q, #goto") || !target.form.matches("#search, #palette form")) return;
+  clearTimeout(soon);
+  soon = target.id === "q" ? setTimeout(searched, 30) : setTimeout(listPlaces, 60);
+});
+addEventListener("popstate", () => document.querySelector("#search") && !location.hash && location.reload());
 document.addEventListener("DOMContentLoaded", () => {
   begin();
-  const field = document.querySelector("#q"); // what is typed before htmx listens
-  if (field && field.value !== field.defaultValue) field.dispatchEvent(new Event("input", { bubbles: true }));
-});
-document.addEventListener("htmx:afterSettle", (event) => event.target.id === "results" && begin());
-
-// A question is answered when it is sent, not while it is typed.
-document.addEventListener("htmx:configRequest", (event) => {
-  if (event.detail.elt.id === "search" && event.detail.parameters.mode === "ask") event.preventDefault();
+  document.querySelectorAll("[data-part]").forEach((part) => follow(part, part.dataset.part));
+  const field = document.querySelector("#search #q"); // what is typed before this script listens
+  if (field && field.value !== field.defaultValue) searched();
 });
 document.addEventListener("change", (event) => {
-  if (event.target.value === "ask" && event.target.form.q.value.trim()) event.target.form.requestSubmit();
+  const { form, name, value } = event.target;
+  if (name !== "mode") return;
+  if (value !== "ask") searched();
+  else if (form.q.value.trim()) form.requestSubmit();
 });
 
 // A document that was opened from results knows the way back, and the next one.
@@ -87,7 +127,6 @@ function diagrams() {
   }
 }
 document.addEventListener("DOMContentLoaded", diagrams);
-document.addEventListener("htmx:afterSettle", diagrams);
 addEventListener("message", ({ source, data: height }) => {
   const frame = [...document.querySelectorAll(".diagram")].find((one) => one.contentWindow === source);
   if (!frame || !Number.isFinite(height)) return;
@@ -107,8 +146,9 @@ function openPalette() {
   if (document.querySelector("dialog[open]")) return;
   palette.showModal();
   palette.querySelector("input").select();
-  htmx.trigger("#goto", "places");
+  listPlaces();
 }
+const listPlaces = () => fill(document.querySelector("#places"), `/places?q=${encodeURIComponent(document.querySelector("#goto").value)}`);
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
@@ -200,7 +240,7 @@ if (banner) {
     const { bases, done, todo } = JSON.parse(event.data);
     banner.hidden = !bases.length;
     banner.textContent = `Indexing ${bases.join(", ")}: ${done} of ${todo} files`;
-    if (before && !bases.length) document.body.dispatchEvent(new Event("indexed"));
+    if (before && !bases.length && document.querySelector("#search")) searched();
     before = bases.length > 0;
   };
   addEventListener("pagehide", () => source.close());
