@@ -13,7 +13,7 @@ from kbhub.index.sqlite.index import IndexWriter
 from kbhub.render.search import search_answer, search_report
 from kbhub.render.terminal import text as text_of
 from kbhub.search.document_signals import HALF_LIFE_DAYS, recency
-from kbhub.search.judge import NEAR_ONLY, NOT_COVERED
+from kbhub.search.judge import NEAR_ONLY, NEWEST, NOT_COVERED
 from kbhub.search.search import search_assisted
 from kbhub.types import Query
 
@@ -409,6 +409,12 @@ def test_a_date_numbers_no_document(environment, file):
     for day in range(10, 13):
         environment.write(f"knowledge/notes/{file.format(day)}", "# Standup\n\nNotes of a day.\n")
     assert refs(search(environment, "notes 2024"))[0] == "why.md"
+
+
+def test_a_question_in_a_script_that_no_document_has_lists_the_newest(shop):
+    result = search(shop, "איך אני משחזר את הגיבוי?")
+    assert (result.verdict, result.notes[0], bool(result.hits)) == ("none", NEWEST, True)
+    assert not search(shop, "zxqv blorf").hits
 
 
 def test_words_of_a_file_name_are_evidence(environment):

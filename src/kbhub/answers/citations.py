@@ -209,8 +209,6 @@ LENGTH_FACTOR = 2
 LETTERS_PER_TOKEN = 8
 """Upper bound of letters per estimated token, including a space and some margin; longer texts are cut unread."""
 
-OVERLAP_DIGITS = 2
-
 
 def cleaned(text: str, passages: Sequence[Passage]) -> str:
     """Return the answer in a model's text; empty for JSON, or a repetition of the prompt.
@@ -344,7 +342,7 @@ def supports(claim: str, passages: Iterable[Passage]) -> list[Support]:
         ]
         whole = Unit(passage.text, passage.start_line, "block", 0)
         share, part = max(shares, key=lambda entry: entry[0], default=(0.0, whole))
-        overlap = round(share, OVERLAP_DIGITS)
+        overlap = round(share, 2)
         support.append(Support(number=passage.number, claim=claim, quote=part.text, line=part.line, overlap=overlap))
     return support
 

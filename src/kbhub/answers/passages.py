@@ -177,10 +177,7 @@ NEAREST_TOKENS = 160
 
 
 FRAME_TOKENS = 60
-"""Estimated tokens that an answer adds to each passage, besides its ref, title and headings."""
-
-HEAD_TOKENS = 60
-"""Estimated tokens that an answer adds around all passages, besides the question."""
+"""Estimated tokens that an answer adds around all passages, besides the question; and to each, besides its names."""
 
 LEAST_PART = 40
 """Minimum estimated tokens of the beginning of a passage that does not fit whole."""
@@ -300,7 +297,7 @@ def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> 
     Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the lines that do.
     """
     texts, kept, chosen = Texts(hub), ChosenSpans(), list[Passage]()
-    room = budget - HEAD_TOKENS - estimated_tokens(result.query)
+    room = budget - FRAME_TOKENS - estimated_tokens(result.query)
     strong, weak = by_strength(result, options)
 
     def add(hit: Hit, tier: Tier) -> None:

@@ -163,8 +163,9 @@ BUDGETS: dict[events.EventName, int] = {"session-start": 250, "subagent-start": 
 SESSION_TOKENS, KEPT_TOKENS = 1_500, 250
 """Tokens per session, from its last compaction on (same source), and of what that leaves, besides the next event."""
 
-MOST_PASSAGES = 3
-"""Passages per prompt. Same source."""
+MOST_PASSAGES, MOST_SUBJECTS = 3, 3
+"""Passages per prompt (same source), and memories and documents per tool call; the rest come with the next on the file.
+"""
 
 EXAMINED = 8
 """Hits among which those are looked for that name what a prompt is about."""
@@ -172,9 +173,6 @@ EXAMINED = 8
 LEAST_SHARE, NEAR_SHARE, NEXT_SHARE = 0.75, 0.9, 0.95
 """Minimum score of a passage, as a share of the best hit's; and shares of the best passage's from which one with a name
 in its title goes before, and is said as well."""
-
-MOST_SUBJECTS = 3
-"""Maximum of memories and documents per tool call; the rest come with the next call on the file."""
 
 STANDING = frozenset(("convention", "conventions", "pitfall", "pitfalls", "preference", "preferences", "standing"))
 

@@ -182,7 +182,7 @@ def log_of(hub: Hub, event: Event) -> Transcript:
     if event.client == "copilot-cli" and path is None and re.fullmatch(r"[\w-]+", event.session):
         # It does not say where the log is, but names its folder by the session.
         path = Path(env.get("COPILOT_HOME") or home / ".copilot") / "session-state" / event.session / "events.jsonl"
-    try:
+    with suppress(OSError, ValueError):  # a path that no system has
         if hub.config().settings.read_only:
             return transcript
         if event.client == "opencode":  # keeps all sessions in one database; nothing of a subagent's is read
@@ -195,8 +195,6 @@ def log_of(hub: Hub, event: Event) -> Transcript:
             with path.open("rb") as file:
                 tail = None if event.name == "session-end" else TAIL_BYTES  # the client goes on in a moment
                 return read_transcript(path.name, file, hub.config().settings.limits.session_bytes, tail)[0]
-    except (OSError, ValueError):  # a path that no system has
-        return Transcript()
     return transcript
 
 

@@ -161,7 +161,8 @@ def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bo
 
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 NOT_COVERED = "These bases probably do not cover this, or use other words; the nearest passages follow."
-LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
+NEWEST = "No document contains the query's words or is similar in meaning; the newest follow. Ask in their language."
+LEADING_NOTES = (NEAR_ONLY, NOT_COVERED, NEWEST)
 
 ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
 ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
@@ -197,7 +198,7 @@ def annotated(
     found = [term for term in plan.weighted if term.found]
     near_only = bases.complete and bool(plan.weighted) and not (plan.named or found)
     if result.hits and (near_only or verdict == "none"):
-        notes.append(NEAR_ONLY if near_only else NOT_COVERED)
+        notes.append(NEWEST if not result.hits[0].score else NEAR_ONLY if near_only else NOT_COVERED)
     notes += bases.notes
     too_long = "The query is too long: only"
     if understood.unread:

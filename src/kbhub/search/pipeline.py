@@ -6,6 +6,7 @@ Reads only. Imports numpy, so it is called through `search.search`.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -61,6 +62,8 @@ FILE_ENDS = 2
 """Bytes of the final line ending, which chunks lack."""
 
 SCORE_DIGITS = 4
+
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\0-\u024f]")  # a letter of another script than Latin
 
 RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     retrieval.SECOND_LOOK_SIGNAL,
@@ -145,6 +148,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     if named and plan.both:  # by its meaning, a name is near everything
         meant = {"keyword", evidence.NAME, conversations.NEWER}
         hits = [hit for hit in hits if any(part.signal in meant for part in hit.parts)]
+    if not (hits or query.min_score) and complete and _OTHER_SCRIPT.search(query.text):
+        return _listing(plan, bases, trust)
     kept = hits
     if query.min_signals > 1:
         kept = [hit for hit in hits if len([part for part in hit.parts if part.rank]) >= query.min_signals]
@@ -243,8 +248,8 @@ def _vector(plan: Plan, bases: OpenBases) -> NDArray[np.float32] | None:
     return None
 
 
-def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
-    """List the filtered documents, newest first, for a query without words to rank by."""
+def _listing(plan: Plan, bases: OpenBases, trust: float | None = None) -> SearchResult:
+    """List the filtered documents, newest first, for a query without words to rank by, or in an unknown script."""
     query, selected = plan.query, list(zip(bases.open, plan.selections, strict=True))
     end = min(query.offset + query.limit, sys.maxsize)  # SQLite counts no further
     rows = [
@@ -264,7 +269,7 @@ def _listing(plan: Plan, bases: OpenBases) -> SearchResult:
         total=sum(counts),
         filters=plan.filters,
     )
-    return judge.annotated(result, plan, bases, None, filtered_out=bases.complete and not result.total, ends="")
+    return judge.annotated(result, plan, bases, trust, filtered_out=bases.complete and not result.total, ends="")
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
