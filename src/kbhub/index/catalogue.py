@@ -117,12 +117,6 @@ def memory_rows(
         ]
 
 
-def chunk_paths(index: Index, prefix: str) -> dict[int, str]:
-    """Return chunk id → path of the documents whose path begins with a prefix."""
-    joined = "chunk JOIN document ON document.id = document_id WHERE substr(path, 1, ?) = ?"
-    return dict(index.rows(f"SELECT chunk.id, path FROM {joined}", len(prefix), prefix))
-
-
 def successors(index: Index) -> Mapping[str, Sequence[tuple[int, bool]]]:
     """Return superseded id → the documents that supersede it, and for each whether that is certain; cached."""
 

@@ -428,6 +428,11 @@ class Index(ABC):
         rows = f"SELECT 1 FROM document WHERE {between} UNION ALL SELECT 1 FROM problem WHERE {between} LIMIT 1"
         return bool(self.rows(rows, *(f"{folder}/", f"{folder}0") * 2))  # `0` is the character after `/`
 
+    def chunk_paths(self, prefix: str) -> dict[int, str]:
+        """Return chunk id → path of the documents whose path begins with a prefix."""
+        joined = "chunk JOIN document ON document.id = document_id WHERE substr(path, 1, ?) = ?"
+        return dict(self.rows(f"SELECT chunk.id, path FROM {joined}", len(prefix), prefix))
+
     def text_keys(self, chunks: Sequence[int] | None = None) -> dict[int, int]:
         """Return the keys of chunks' embedded texts, by chunk id; of all chunks if None."""
         every = "SELECT chunk_id, key FROM vector"

@@ -23,7 +23,7 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.hub import Hub
-from kbhub.index.catalogue import chunk_paths, memory_rows
+from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import embedded_text, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
@@ -418,7 +418,7 @@ def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[s
     with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:  # which may not exist yet
         if index.meta("embedder") != embedder.fingerprint:
             return []
-        paths = chunk_paths(index, shelf.prefix)
+        paths = index.chunk_paths(shelf.prefix)
         for vector in embedder.embed(texts):
             if vector.any():
                 for chunk, cosine in zip(*index.similarities(quantise(vector), [*paths]), strict=True):

@@ -175,14 +175,12 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
         same_subject = [one.facts for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT]
         fields["may_supersede"] = tuple([facts.id for facts in same_subject if not facts.rejected])
     replaced = {memory.key for memory in older}
-    for other in shelves:
-        indexed = [memory for memory, _, _ in near if memory.shelf.place == other.place]
-        for memory in chain(indexed, catalog.unindexed(hub, other)):
-            if memory.wording == words:
-                return strengthen(hub, memory, wanted, older)
-            is_current = not memory.facts.superseded_by and memory.key not in replaced
-            if is_current and memory.facts.rejected == rejected and repeats(memory.body, text):
-                return strengthen(hub, memory, wanted, older, (REPEATED.format(quoted(memory.body, TITLE_BYTES)),))
+    for memory in chain([one for one, _, _ in near], *[catalog.unindexed(hub, other) for other in shelves]):
+        if memory.wording == words:
+            return strengthen(hub, memory, wanted, older)
+        is_current = not memory.facts.superseded_by and memory.key not in replaced
+        if is_current and memory.facts.rejected == rejected and repeats(memory.body, text):
+            return strengthen(hub, memory, wanted, older, (REPEATED.format(quoted(memory.body, TITLE_BYTES)),))
     # The lock of all folders, since no two may give the same id.
     with locked(hub.data, "folders"), locked(hub.data, shelf.place):
         same = filed(shelves, words)  # another process may have stored it meanwhile

@@ -147,7 +147,7 @@ class MemoryFile:
     def last_use(self) -> float:
         """Return when it was last used or changed, or else written; seconds since the epoch."""
         moments = (self.use.last if self.use else None, self.facts.updated, self.facts.created)
-        return max([moment for moment in moments if moment is not None], default=self.written)
+        return max(filter(None, moments), default=self.written)
 
     def strength(self, now: float) -> float:
         """Return its strength at the given time, seconds since the epoch."""
@@ -175,8 +175,9 @@ def checked_text(text: str) -> str:
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags in order, without `#` and duplicates; raise `UsageError` if one is invalid, or for too many."""
-    kept = dict.fromkeys([tag.strip().removeprefix("#") for tag in tags])
-    for tag in kept:
+    kept = dict[str, None]()
+    for given in tags:
+        kept[tag := given.strip().removeprefix("#")] = None
         if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARACTERS:
             raise UsageError(
                 f"{tag!r} is not a valid tag: use letters, digits and `_ - . / +`, at most {MAX_TAG_CHARACTERS} "

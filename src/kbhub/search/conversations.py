@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter, mul
 from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
 from kbhub.index.query.excerpts import occurrences, plain
-from kbhub.index.query.parser import paired, parse_query, stems
+from kbhub.index.query.parser import MARKS, STOP_WORDS, paired, stems
 from kbhub.index.references import called, declared, numbers_in, succeeds
 from kbhub.search.document_signals import Facts, facts_in, own_time
 from kbhub.search.evidence import nearest, rarity
@@ -153,8 +153,9 @@ class Statement:
 
     @cached_property
     def terms(self) -> Mapping[str, frozenset[str]]:
-        """Each word with a meaning, with its stems."""
-        return {term.text: frozenset(stems(paired(term.text))) for term in parse_query(self.text).terms}
+        """Each word with a meaning, once, with its stems."""
+        words = [word for word in paired(self.text).split() if word.strip(MARKS).lower() not in STOP_WORDS]
+        return {word: frozenset(found) for found, word in zip(map(stems, words), words, strict=True) if found}
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -98,7 +98,7 @@ def reads(index) -> dict:
         "links": catalogue.link_rows(index),
         "front matter": list(catalogue.front_matter_of(index, "status")),
         "vectors": sorted(catalogue.chunk_vectors(index)),
-        "hashes": catalogue.content_hashes(index), "some": sorted(catalogue.chunk_paths(index, "guides/").values()),
+        "hashes": catalogue.content_hashes(index), "some": sorted(index.chunk_paths("guides/").values()),
         "tags": catalogue.tag_counts(index),
         "names": list(catalogue.document_names(index)),
         "beginning": [catalogue.paths_beginning(index, start, 5) for start in ("guides/", "SETUP", "日", "%", "'")],
