@@ -98,9 +98,8 @@ def test_clones_worktrees_and_submodules_are_one_project(repository, tmp_path):
     module = Path(shutil.copytree(tmp_path / "clone/.git", outer / ".git/modules/inner"))
     with (module / "config").open("a") as config:
         config.write("[core]\n\tworktree = ../../../inner\n")
-    folders = (repository / "deep/er", tmp_path / "clone", tmp_path / "tree", inner)
-    for folder in (folders[0], inner):
-        folder.mkdir(parents=True)
+    folders = (tmp_path / "clone", tmp_path / "tree", inner)
+    inner.mkdir()
     (inner / ".git").write_text("gitdir: ../.git/modules/inner\n")
     (first,) = {identity(folder) for folder in folders}
     add_remote(repository, "git@git.example.org:acme/shop.git")
