@@ -161,13 +161,19 @@ def test_read_prints_the_very_bytes_and_headers_of_several_documents(shop, envir
     )
 
 
-def test_what_cannot_be_read_is_said_and_fails(shop):
-    shop("admin", "index")
-    read = shop("read", "glossary.md", "glosary.md")
-    assert read.code == 1
-    assert "A crate is a parcel." in read.out
-    assert read.err == "kbhub: No document 'glosary.md'. Did you mean glossary.md?\n"
-    assert shop("read", "glosary.md", "--json").json["unread"][0]["ref"] == "glosary.md"
+def test_a_mail_is_read_with_its_subject(shop, environment, parsed_here):
+    """The subject is its title, not a line of its text, so it is in a header; parts and other documents have none."""
+    mail = "Subject: Lost crate\nFrom: Ann <ann@example.org>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\nWhere is it?\n"
+    environment.write("knowledge/lost.eml", mail)
+    environment.write("knowledge/no_subject.eml", mail.partition("\n")[2])
+    text = "from: Ann <ann@example.org>\ndate: 2026-03-02T10:00:00+00:00\n\nWhere is it?\n"
+    docid = shop("ls", "--json", code=0).json["documents"]
+    docid = next(one["docid"] for one in docid if one["path"] == "lost.eml")
+
+    assert shop("read", "lost.eml").out == f"==> lost.eml:1-4 of 4  {docid}  Lost crate <==\n{text}"
+    assert shop("read", "lost.eml:4").out == "Where is it?\n"
+    assert shop("read", "no_subject.eml").out == text
+    assert shop("search", "lost crate", "--json").json["hits"][0]["title"] == "Lost crate"
 
 
 def test_index_reports_what_it_did_and_names_files_that_fail(shop, environment, snapshot):
@@ -280,6 +286,7 @@ WRONG = {
         "admin index projct", "admin index project --all-bases", "status extra", "related", "ls notes/../..",
         "ls --csv --json", "gaps --files", "gaps --close nonsense", "dev log show --files",
         "init --knowledge /does/not/exist", "serve --protocol old", "serve --connect --http", "serve --port 1",
+        "serve --http --port 1 --socket x", "serve --http --protocol auto",
         "base trust", "base trust /does/not/exist", "base trust --list --writable", "base trust --list --revoke x",
         "base lst", "base show", "base add", "base add --found .", "base add --found --writable",
         "ask", "ask x --json --md", "ask x --in nope", "ask x --threshold 0.5 --direct-threshold 0.1",

@@ -59,6 +59,15 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
     assert kbhub("doc", "restore", "--empty-older-than", "0").out == "Deleted 1 document for good.\n"
 
 
+def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
+    for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
+        kbhub("doc", "delete", name)
+        assert kbhub("doc", "restore", name).out.startswith("Restored a.md  ")
+    assert (environment.project / "knowledge" / "a.md").exists()
+    for command in ("doc delete", "doc restore"):
+        assert kbhub(*command.split(), "nothing", code=1).err.startswith("kbhub: ")
+
+
 def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, monkeypatch):
     environment.write("knowledge/runbooks/rollback.md", "# Rollback\n\nAgain.\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
@@ -109,13 +118,3 @@ def test_a_new_document_goes_where_a_path_from_the_working_directory_leads(kbhub
     monkeypatch.chdir(environment.project)
     (environment.project / "knowledge" / "knowledge").mkdir()
     lead({"knowledge/bar": "Created knowledge/bar.md"})
-
-
-def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
-    kbhub("admin", "index")
-    done = kbhub("doc", "rename", "a", "b/")
-    assert "1 link broken now:\n  index.md:1:  a.md → b/a.md" in done.out
-    assert "--update-links" in done.err
-    kbhub("doc", "write", "index", "--mode", "update", "--text", "[a](b/a.md)")
-    assert "1 link updated" in kbhub("doc", "rename", "b/a.md", "c.md", "--update-links").out
-    assert text_of(environment, "index.md") == "[a](c.md)\n"

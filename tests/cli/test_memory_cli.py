@@ -52,15 +52,6 @@ def test_a_text_from_standard_input_is_remembered_whole_or_not_at_all(kbhub, env
     assert done.json["memory"]["text"] == "Größe zählt.\n\nSecond."
 
 
-def test_a_near_memory_is_shown_with_what_to_do(kbhub):
-    old = identifier(kbhub("remember", "The timeout of the gateway is 30 seconds")[1])
-    out = kbhub("remember", "The timeout of the gateway is 60 seconds")[1]
-    command = re.search(r"kbhub (remember --id \w+ --supersedes \w+)", out)[1].split()
-    assert command[-1] == old
-    assert f"replaces {old}" in kbhub(*command)[1]
-    assert "superseded by" in kbhub("memories")[1]
-
-
 def test_export_and_import_go_through_a_pipe(kbhub):
     kbhub("remember", "Cats sleep", "--scope", "user")
     out = kbhub("memories", "export")[1]

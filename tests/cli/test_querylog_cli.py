@@ -8,7 +8,10 @@ from functools import partial
 import pytest
 
 from conftest import Clock
+from kbhub.reading.reports import Gap, QuerySummary
+from kbhub.render.memories import maintained_lines, summary_lines
 from kbhub.types import Query
+from kbhub.usage.gaps import Maintained
 from kbhub.usage.log import flush, record
 
 HOUR = 3600.0
@@ -132,3 +135,17 @@ def test_search_is_measured_on_what_was_asked(kbhub):
     assert code == 0
     assert (dataset["name"], dataset["documents"]) == ("log", 1)
     assert dataset["runs"][0]["overall"]["hit1"] == 1
+
+
+def test_status_has_lines_about_queries_and_gaps_and_each_change_of_maintenance_is_a_line():
+    gap = Gap(id="abcdefgh", question="why\nnot", count=7, last_asked="2027-01-15", since="2027-01-15")
+    assert summary_lines(QuerySummary(logged=True)) == ["0 queries in the last hour"]
+    assert summary_lines(QuerySummary(logged=False)) == ["not logged (`log.queries` is false)"]
+    lines = summary_lines(QuerySummary(logged=True, asked=3, strong=1, none=2, gaps=1, top_gaps=(gap,)))
+    assert lines[:2] == ["3 queries in the last hour: 1 strong, 2 none", "1 open gap; list them with `kbhub gaps`"]
+    assert lines[2].startswith("  7 × why")
+    assert "\n" not in lines[2]
+
+    done = Maintained(ran=True, opened=("a",), reopened=("b",), answered=("c", "d"))
+    assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]
+    assert maintained_lines(Maintained()) == []

@@ -145,14 +145,6 @@ class TestBreaks:
 
 
 class TestLongLines:
-    def test_are_cut_at_sentences_into_parts_that_make_up_the_line(self):
-        line = "A sentence of some six words. " * 200
-        chunks = chunk(line)
-        assert len(chunks) > 1
-        assert "".join(c.text for c in chunks) == line
-        assert {(c.start_line, c.end_line) for c in chunks} == {(1, 1)}
-        assert all(c.text.endswith("words. ") for c in chunks)
-
     def test_chinese_is_cut_at_its_full_stops(self):
         line = "这是一个很长的句子里面没有空格。" * 200
         parts = [c.text for c in chunk(line)]

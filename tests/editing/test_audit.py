@@ -289,6 +289,17 @@ def test_what_the_build_of_a_site_knows_is_no_finding(audited):
     assert [one.message for one in report.findings] == ["The link to '/gone/' is broken: no such document or file."]
 
 
+def test_links_out_of_a_book_and_to_other_projects_are_no_findings(audited):
+    files = {
+        "../book.toml": "[book]\ntitle = 'Shop'\nsrc = 'knowledge'\n",
+        "a.md": "# A\n\n[b](b.html#b) [std](../std/index.html) [gone](gone.html)\n",
+        "b.md": "# B\n\n[[TOC]] [[_toc_]]\n",
+        "c.rst": "C\n=\n\n:ref:`pip:install` :doc:`Docs <pip:index>` :ref:`guides/gone:Install` :doc:`lost`\n",
+    }
+    told = {one.message.split("'")[1] for one in audited(files, checks=["links", "spelling"]).findings}
+    assert told == {"/guides/gone.rst", "gone.html", "lost.rst"}
+
+
 def test_tags_that_differ_by_case_or_plural_are_told_the_usual_form(audited):
     """What most documents of all bases write is right; words that only look like a plural are let be."""
     files = {f"{name}.md": "---\ntags: [runbook, https]\n---\n# X\n" for name in "abc"}
@@ -374,17 +385,6 @@ def test_checks_and_bases_can_be_chosen_and_those_that_are_not_there_are_errors(
         audited({"a.md": "# A\n"}, checks=["link"])
     with pytest.raises(BaseNotFound):
         audited(names=["nope"])
-
-
-def test_a_base_without_an_index_is_named(environment, audited):
-    """What could not be looked at is not called clean; what could and is clean is."""
-    environment.write("knowledge/a.md", "# A\n\n[b](b.md)\n")
-    report = audit(environment.hub())
-    assert (report.bases, [one.base for one in report.skipped]) == ((), ["project"])
-
-    report = audited({"b.md": "# B\n"})
-    assert report.findings == ()
-    assert text_of(audit_report(report)) == "2 documents in 1 base: no problems found."
 
 
 @pytest.mark.parametrize(

@@ -431,14 +431,8 @@ def test_what_is_as_asked_already_is_not_written(hub, shop):
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-def test_encoding_line_endings_and_missing_newline_stay_and_a_document_that_does_not_decode_is_left_alone(hub, shop):
+def test_a_document_that_does_not_decode_is_left_alone(hub, shop):
     """An edit would write replacement characters over its bytes."""
-    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
-        shop.write("knowledge/old.md", mark + "# Ö\r\n\r\ntext".encode(encoding))
-        write_document(hub, "old", text="mehr\nText\n", mode="append")
-
-        assert bytes_of(shop, "old.md") == mark + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode(encoding)
-
     shop.write("knowledge/latin.md", "# Caf\xe9\n".encode("latin-1"))
     with pytest.raises(WriteRefused, match="lose bytes"):
         write_document(hub, "latin", text="x", mode="append")

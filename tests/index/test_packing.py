@@ -80,17 +80,6 @@ def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path,
         assert before[query] == rankings([index], query) == rankings([SqliteIndex(index.path, "project")], query)
 
 
-def test_nothing_is_packed_again_without_need(small, tmp_path):
-    index = make_index(tmp_path / "a.db", sentences(300))
-    packs = []
-    for documents in ({}, {"new.md": "one more"}):
-        make_index(index.path, documents)
-        tidied(index)
-        with index.snapshot():
-            packs.append(index.meta("pack"))
-    assert packs[0] == packs[1]
-
-
 def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     """A value above SQLite's limit, which is lowered here, cannot be packed; what was indexed stays."""
     index = make_index(tmp_path / "a.db", sentences(300))
@@ -239,20 +228,6 @@ def test_reading_changes_no_byte(index):
     assert before == index.path.read_bytes()
     if os.name == "posix":
         assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
-
-
-def test_a_snapshot_does_not_see_what_is_written_meanwhile(index):
-    """What is remembered, such as document frequencies, is forgotten when the index changes."""
-    holding = next(name for name, text in sentences(40).items() if "deploy" in text.split())
-    with index.snapshot():
-        before, postings = index.counts(), len(index.postings(DEPLOY).positions)
-        with IndexWriter(index.path) as writer, writer.transaction():
-            writer.remove(holding)
-        with index.snapshot():  # of the same thread, within the other
-            assert index.counts()[0] == before[0] - 1
-        assert before == index.counts()
-    with index.snapshot():
-        assert (before[0] - 1, postings - 1) == (index.counts()[0], len(index.postings(DEPLOY).positions))
 
 
 def test_signatures_do_not_depend_on_when_they_were_first_asked_for(index):

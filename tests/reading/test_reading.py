@@ -62,15 +62,6 @@ def test_a_ref_says_what_part_is_wanted():
         assert meaning in parse_reference(text), text
 
 
-def test_a_document_is_read_whole(hub, environment):
-    """Also one that is not indexed yet."""
-    environment.write("knowledge/fresh.md", DEPLOY)
-    for ref in ("guides/deploy.md", "fresh.md"):
-        reading = read(hub, ref)
-        assert (reading.ref, reading.text + "\n", reading.title, reading.rest) == (ref, DEPLOY, "Deploy", None)
-        assert (reading.start_line, reading.end_line, reading.total_lines) == (1, 18, 18)
-
-
 def test_a_part_is_read(hub):
     docid = read(hub, "guides/deploy.md").docid
     for ref, first, last in (
@@ -209,17 +200,6 @@ def _fields(options):
 
 def size_of(result):
     return sum(len((reading.text + reading.ref + reading.title).encode()) + FRAME_BYTES for reading in result.readings)
-
-
-def test_a_line_longer_than_an_answer_is_read_to_its_end(environment):
-    """Each answer keeps its size, no letter is cut in two, and together they are the document."""
-    for number, word in enumerate(("word ", "語", "👩‍🚀", "line\n")):
-        text = f"# Wide\n\n{word * (60_000 // len(word.encode()))}\n\nThe end."
-        environment.write(f"knowledge/{number}.md", text)
-        read, answers = whole(environment.hub(), f"{number}.md")
-
-        assert text == read
-        assert 3 <= answers <= 5
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)

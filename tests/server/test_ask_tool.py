@@ -190,20 +190,6 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
     assert answered.structured_content["written_by"] == "sampling"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "outcome"),
-    [
-        ({"options": {"budget": 400}}, "passages"),
-        ({"options": {"written_by": "none"}}, "passages"),
-        ({"question": UNKNOWN, "queries": ["brazil 2014"]}, "not_covered"),
-    ],
-)
-async def test_where_nothing_is_to_be_written_nobody_is_asked(hub, mode, arguments, outcome):
-    model = Model()
-
-    assert ((await call(hub, mode, model, **arguments)).outcome, model.asked) == (outcome, [])
-
-
 async def test_before_it_gives_up_the_clients_model_is_asked_for_other_words(hub, mode):
     model = Model('- "roll back": a release\n- -undo a rollback', WRITTEN)
     answer = await call(hub, mode, model, question="Auslieferung rückgängig machen")

@@ -81,15 +81,6 @@ async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatc
     assert memories(remembering.hub()).total == 2
 
 
-async def test_a_single_memory_is_no_question(remembering, mode):
-    user = User()
-    (first, _) = memories(remembering.hub()).memories
-    _, failed = await told(remembering, mode, user, "forget", ids=[first.id])
-
-    assert not failed
-    assert user.asked == []
-
-
 async def test_a_pointer_is_followed_after_a_yes(clone, mode):
     user = User("accept")
     for _ in range(2):

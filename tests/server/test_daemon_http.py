@@ -418,3 +418,16 @@ def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
     raw = quick()
     raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"GET /health", 0))
     assert answer_of(raw)[0] == 200
+
+
+def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
+    raw = quick()
+    count = 3 * int(BURST)
+    raw.sendall((KNOWN % (b"POST /mcp", 2) + b"{}") * count)
+    data = b""
+    while data.count(b"HTTP/1.1 ") < count:
+        data += raw.recv(65_536)
+
+    assert BURST <= data.count(b"HTTP/1.1 400") < count
+    assert data.count(b"HTTP/1.1 429") == data.count(b"retry-after: 1\r\n") > 0
+    assert b"requests per second. Try again" in data

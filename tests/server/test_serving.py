@@ -22,7 +22,6 @@ from conftest import ran
 from daemons import INITIALIZE, PATIENCE, SOURCE
 from kbhub.errors import UsageError
 from kbhub.server.server import KbhubServer
-from kbhub.sync.freshness import Patience
 from kbhub.types import Query
 from kbhub.usage.gaps import Maintained
 from kbhub.workspace.tool_names import CORE
@@ -303,12 +302,3 @@ def test_a_scan_keeps_to_its_limits_and_says_how_far_it_came(cold, monkeypatch):
     assert "of the others were only scanned" in note
     assert filtered.hits == none.hits == ()
     assert not any("No document" in text for text in filtered.notes)
-
-
-def test_patience_ends_where_nothing_gets_nearer():
-    patience = Patience(kbhub.sync.freshness.STALLED_SECONDS * 2)
-    stalled = patience.left(0)
-
-    assert 0 < stalled <= kbhub.sync.freshness.STALLED_SECONDS
-    assert patience.left(1) >= stalled
-    assert Patience(0).left(1) <= 0

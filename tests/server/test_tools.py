@@ -251,22 +251,6 @@ async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
     assert "Linked from (1)" in linked
 
 
-async def test_an_audit_reports_progress_to_a_client_that_asks(shop, mode, monkeypatch):
-    monkeypatch.setattr("kbhub.server.calls.PROGRESS_SECONDS", 0)
-    shop.hub().sync()
-    heard = []
-
-    async def progress(done, total, message):
-        heard.append((done, total, message))
-
-    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        await client.call_tool("audit", {"checks": ["secrets", "links"]}, progress_callback=progress)
-
-    assert [message for _, _, message in heard if message.startswith("Checking ")]
-    assert [done for done, _, _ in heard] == sorted({done for done, _, _ in heard})
-    assert heard[-1][:2] == (6, 6)
-
-
 async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment, mode):
     """And has nothing in its structured results."""
     environment.configure(tools="all")

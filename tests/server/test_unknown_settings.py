@@ -63,3 +63,17 @@ async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mod
     said = [FIELD in text for text in texts([*results, again])]
     assert said == [True, False, True]
     assert f"Note: {mistaken.home / '.kbhub.json'}: {FIELD}" in texts(results)[0].splitlines()
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, mode):
+    async with Client(KbhubServer(mistaken.hub()), mode=mode) as client:
+        status = await client.call_tool("status", {})
+        search = await client.call_tool("search", {"query": "rollback"})
+    async with Client(KbhubServer(mistaken.hub(), structured=True), mode=mode) as client:
+        structured = await client.call_tool("search", {"query": "rollback"})
+
+    assert texts([status])[0].count(FIELD) == 1
+    assert FIELD not in texts([search])[0]
+    assert any(FIELD in note for note in structured.structured_content["notes"])

@@ -13,7 +13,7 @@ from kbhub.extensions.models.server import StoredAnswers
 from kbhub.memory.changes import remember
 from kbhub.render.bases import cleanup_report
 from kbhub.render.terminal import text as text_of
-from kbhub.setup.cache import delete, examine_cache
+from kbhub.setup.cache import RESTING_SECONDS, delete, examine_cache
 from kbhub.workspace.files import own_folder
 
 
@@ -125,6 +125,23 @@ def test_nothing_outside_the_cache_is_touched(indexed, tmp_path):
     shutil.rmtree(folder)
     folder.symlink_to(elsewhere)
     assert examine_cache(indexed.hub()).found == ()
+
+
+def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
+    cache = indexed.hub().cache
+    old, new = cache / "eval" / "0123456789abcdef", cache / "eval" / "fedcba9876543210"
+    for folder in (old, new):
+        (folder / "bases1" / "all").mkdir(parents=True)
+        (folder / "bases1" / "all" / "a.md").write_text("x" * 100)
+    os.utime(old / "bases1" / "all" / "a.md", (0, 0))
+    assert RESTING_SECONDS > 60
+
+    found = examine_cache(indexed.hub())
+    delete(indexed.hub(), found)
+
+    assert [(one.path, one.kind, one.bytes) for one in found.found] == [(old, "corpus", 100)]
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_caches_are_listed_with_size_and_age_and_deleted(indexed):

@@ -266,15 +266,6 @@ def test_an_index_of_another_user_is_an_error(shop):
     assert ("owner", "error") == (finding.check, finding.level)
 
 
-@pytest.mark.parametrize("name", ["cache", "data"])
-def test_a_folder_that_cannot_be_one_is_an_error(environment, name):
-    environment.write(environment.home.parent / name, "a file")
-    (finding,) = [finding for finding in found(environment) if finding.check == name]
-    assert finding.level == "error"
-    assert "is not a folder" in finding.message
-    assert "KBHUB_" in finding.remedy
-
-
 def private_pointer(shop, **pointer):
     shop.write(shop.home / "private" / "a.md", "x")
     shop.write(".kbhub.json", json.dumps(pointer))

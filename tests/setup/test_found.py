@@ -287,6 +287,25 @@ def test_a_repository_inside_sees_nothing_of_the_outer_one(environment):
     assert texts(environment, "quince", inner) == ""
 
 
+def test_a_folder_that_is_a_base_of_other_settings_stays_what_it_is_and_comments_too(environment, other):
+    environment.write(environment.home / ".gemini/GEMINI.md", "I ride a yak.\n")
+    environment.write(environment.home / ".gemini/tmp/zz/chats/session-1.json", "[]")
+    claude_log(environment, environment.project, "hello")
+    project = environment.project
+    config = environment.write(
+        environment.home / ".kbhub.json",
+        f"""{{"bases": {{"gem": {{"knowledge": "~/.gemini", "kind": "session"}}}},
+        "repos": {{"{other}": ["gem"], "{project}": [  // ask Ann
+        ]}}}}""",
+    )
+    made = add_found(environment.hub())
+
+    assert [base.id for base in made.bases] == [f"claude-{project.name}"]
+    assert made.left == (environment.home / ".gemini",)
+    assert "gem" not in {base.id for base in environment.hub().discovery().bases}
+    assert "// ask Ann" in config.read_text()
+
+
 def test_without_a_project_nothing_is_found_and_the_command_adds_them(environment, kbhub):
     with pytest.raises(UsageError, match="No project"):
         added(environment, environment.home)

@@ -89,6 +89,13 @@ def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
     )
 
 
+def test_a_part_of_docs_replaces_it_and_says_so(environment):
+    environment.write("docs/adr/a.md", "# A\n")
+    made = point(environment, "docs/adr")
+    assert [base.path for base in environment.hub().discovery().bases] == [environment.project / "docs/adr"]
+    assert made.notes == (f"This replaces {environment.project / 'docs'}, which was searched until now.",)
+
+
 def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(environment):
     environment.write("knowledge/a.md", "# A\n")
     made = point(environment, "knowledge", "app")
@@ -324,20 +331,6 @@ def test_a_readme_is_what_is_left(environment, kbhub):
     assert "(knowledge/) is not part of a base; `kbhub init --knowledge knowledge`" in outside(environment.hub())[1]
 
 
-@pytest.mark.parametrize("pointer", [None, '{"knowledge": "./knowledge"}'])
-def test_an_empty_base_is_as_good_as_none(project, kbhub, pointer):
-    (project.project / "knowledge").mkdir()
-    if pointer:
-        project.write(".kbhub.json", pointer)
-    kbhub("admin", "index", code=0)
-
-    remedy = '`"knowledge": "Wiki"` in its .kbhub.json' if pointer else "`kbhub init --knowledge Wiki`"
-    told = f"Wiki/ (2 documents) {LIKE} {remedy}."
-    assert told in kbhub("search", "crates").err
-    assert told in kbhub("status").out
-    assert "looks like" in kbhub("init", code=0).err
-
-
 PLACES = {
     "docs": ("docs/a.md", "README.md"),
     "docs and more": ("docs/a.md", "wiki/a.md", "b/a.md"),
@@ -372,6 +365,19 @@ def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, path
         hits = kbhub("search", "crates", "--json", code=0).json["hits"]
         assert len(hits) >= (len(found) if command.endswith(" knowledge") else 1), command
         (environment.project / ".kbhub.json").unlink(missing_ok=True)
+
+
+def test_doctor_finds_what_an_earlier_init_made_empty(environment, kbhub):
+    def told(path):
+        environment.write(path, "# A\n")
+        return " ".join(kbhub("doctor").out.split())
+
+    assert "no documents of its own" not in told("knowledge/how-to-write-knowledge.md")
+    found = told("wiki/a.md")
+    assert "no documents of its own. → Write documents there, or delete the folder." in found
+    assert "kbhub init --knowledge wiki" in found
+    assert "docs is searched, too. → Write documents there" in told("docs/a.md")
+    assert "no documents of its own" not in told("knowledge/a.md")
 
 
 @pytest.mark.parametrize(("answer", "code", "folder"), [("2\n", 0, "My Vault"), ("\n", 0, None), ("x\n", 2, None)])

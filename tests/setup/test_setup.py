@@ -90,6 +90,13 @@ def test_what_somebody_wrote_meanwhile_stays_when_it_is_taken_out(account):
     assert mine in [copy.read_text() for copy in backups(file)]
 
 
+def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
+    for more in ((), ("--project",)):
+        said = " ".join(account.run("--yes", "--client", "gemini-cli", *more)[1].split())
+        assert "In a folder that it does not trust" in said
+        assert "does not trust" not in account.run("--yes", "--client", "gemini-cli", "--remove", *more)[1]
+
+
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(account, name):
     file = account.file(FILES[name][0], MALFORMED[name])

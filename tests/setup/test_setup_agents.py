@@ -264,3 +264,26 @@ def test_the_way_without_a_server_is_a_skill_and_the_command_or_is_said_to_lead_
     assert "registered; `kbhub setup --remove --client claude-code` " in account.run("--no-server", "--yes")[2]
     for together in (("--no-server", "--own-process"), ("--project", "--hooks")):
         assert "cannot be used together" in account.run(*together, "--yes")[2]
+
+
+def test_init_asks_for_the_lines_and_takes_no_for_an_answer(account, monkeypatch):
+    """Without a terminal it writes them only if told to; `setup --agents-md --remove` takes them out."""
+    lines = account.project / "AGENTS.md"
+    monkeypatch.chdir(account.project)
+    for typed, arguments, there in (
+        (None, [], False), ("n\n", [], False), ("y\n", ["--no-agents-md"], False), ("y\n", [], True),
+        (None, ["--agents-md"], True),
+    ):  # fmt: skip
+        monkeypatch.setattr("sys.stdin", io.StringIO("") if typed is None else Terminal(typed))
+        assert main(["init", *arguments]) == 0
+        asked = "subagents search here first" in account.capture.readouterr().err
+        assert (lines.exists(), asked) == (there, typed is not None and not arguments)
+        if there:
+            assert lines.read_text("utf-8") == f"{LINES}\n"
+            account.run("--agents-md", "--remove", "--yes")
+    (account.project / "CLAUDE.md").write_text("# Rules\n")
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert main(["init"]) == 0
+    err = account.capture.readouterr().err
+    assert "Write to CLAUDE.md so" in err
+    assert f"Added lines to {account.project / 'CLAUDE.md'}." in err

@@ -80,21 +80,6 @@ def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_
     assert new != machine.file(client).exists()
 
 
-@pytest.mark.parametrize("client", [one for one in CLIENTS if one.project], ids=lambda client: client.name)
-def test_each_clients_project_file_starts_plain_kbhub_and_goes_again(tmp_path, client):
-    machine = Machine(tmp_path / "home", {"KBHUB_DATA_DIR": str(tmp_path / "data"), "PATH": ""}, "linux")
-    root = tmp_path / "project"
-    root.mkdir()
-    (task,) = client_tasks([client], machine, ("kbhub", "serve"), root, remove=False)
-    step = carry_out(task)
-
-    assert (step.state, step.command[:2]) == ("done", ("kbhub", "serve"))
-    assert step.file == root / client.project[-1]
-    (task,) = client_tasks([client], machine, ("kbhub", "serve"), root, remove=True)
-    assert carry_out(task).state == "done"
-    assert not step.file.exists()
-
-
 def installed(prefix: Path, *, isolated=True, origin="", script=True) -> Installation:
     """An environment with kbhub in it."""
     (prefix / "bin").mkdir(parents=True)

@@ -82,20 +82,6 @@ def test_a_file_that_comes_back_is_a_file_again(place):
     assert ["b.jsonl"] == place.found("gasket")
 
 
-@pytest.mark.parametrize(
-    ("patterns", "kept"),
-    [(["2026"], ["2026/a.jsonl"]), (["/b*"], ["b.jsonl"]), (["*", "!b.jsonl"], ["2026/a.jsonl"]), (["a"], [])],
-)
-def test_patterns_say_what_is_kept(environment, patterns, kept):
-    place = Place(environment, patterns)
-    place.sync()
-    shutil.rmtree(place.folder)
-    place.folder.mkdir()
-    place.sync()
-
-    assert kept == place.found()
-
-
 def test_patterns_count_as_they_are_now(environment):
     """One that comes later keeps what is indexed already; what is unwanted or excluded stays until it is forgotten."""
     place = Place(environment, [])

@@ -117,15 +117,6 @@ def test_index_status_and_audit_count_them_by_kind(mixed, environment, kbhub):
     assert "not indexed" not in kbhub("admin", "index").out + kbhub("status").out
 
 
-def test_what_include_names_is_taken_and_no_longer_counted(mixed, kbhub):
-    mixed.write(".kbhub.json", '{"include": ["*.txt"]}')
-
-    (report,) = kbhub("admin", "index", "--json").json["reports"]
-
-    assert report["added"] == 3
-    assert report["passed_over"] == {name: count for name, count in COUNTS.items() if name != ".txt"}
-
-
 def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):
     """Another process knows them before it looks at a file; one that looked knows what came since."""
     mixed.hub().sync()

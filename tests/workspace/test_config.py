@@ -397,6 +397,17 @@ def test_objects_on_the_way_are_made_in_the_files_style(before, after):
     assert set_value(before, ["a", "b"], 1, "config") == after
 
 
+@pytest.mark.parametrize(
+    ("text", "line"), [('{\n"a": 1\n"b": 2\n}', "line 3"), ('{\n\n"a": 1, "a": 2}', "line 3"), ("{", "line 1")]
+)
+def test_a_malformed_file_is_refused_with_its_line(text, line, tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=line):
+        edit_file(file, lambda text: set_value(text, ["a"], 1, file), lambda data: None)
+    assert file.read_text() == text
+
+
 @pytest.mark.parametrize("text", ['{"a": []}', '{"a": 1}', "[]", '"a"'])
 def test_a_way_through_something_else_than_an_object_is_refused(text):
     with pytest.raises(ConfigError, match="expected an object"):

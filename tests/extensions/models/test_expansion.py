@@ -152,6 +152,14 @@ def test_nonsense_is_a_note_and_not_kept(server, tmp_path):
     assert expand(QUESTION, SETTINGS, server.env, tmp_path).queries
 
 
+def test_a_redirect_is_not_followed(server, tmp_path):
+    with running_ollama() as other:
+        server.redirect = other.url
+
+        assert (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "").startswith("Not expanded: ")
+        assert other.requests == []
+
+
 @pytest.mark.parametrize("host", ["http://[", "127.0.0.1:port", "ftp://127.0.0.1", "http://me:secret@127.0.0.1:99999"])
 def test_an_address_that_is_none_is_a_note_without_its_password(tmp_path, host):
     note = expand(QUESTION, SETTINGS, {"OLLAMA_HOST": host}, tmp_path).note or ""

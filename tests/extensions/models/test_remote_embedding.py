@@ -312,6 +312,19 @@ def test_vectors_that_could_not_be_made_are_made_next_time(project, ollama):
     assert second.vectors_made == 2
 
 
+def test_doctor_says_what_to_pull(project, ollama):
+    """The model is one of its checks, and a server that is away harms no other."""
+    from kbhub.setup.doctor import examine
+
+    project.hub().sync()
+    ollama.models.clear()
+
+    findings = [one for one in examine(project.hub()).findings if one.check == "embedder"]
+
+    assert [one.level for one in findings] == ["error"]
+    assert "`ollama pull embeddinggemma`" in findings[0].message
+
+
 def test_a_pointer_cannot_name_a_server(project, ollama):
     (project.home / ".kbhub.json").unlink()
     project.write(

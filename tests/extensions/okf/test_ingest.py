@@ -103,16 +103,6 @@ def test_a_pdf_of_30_pages_gets_a_page_with_outline_and_what_decides(bundle, ing
     assert findings(bundle) == []
 
 
-def test_a_source_that_is_known_changes_nothing(bundle, ingest):
-    ingest("manual.pdf")
-    before = files(bundle)
-    bundle.write("again.pdf", manual())
-    for name in ("manual.pdf", "again.pdf"):
-        (done,) = ingest(name)
-        assert (done["action"], done["kept"], done["pages"]) == ("unchanged", "sources/manual.pdf", ["manual.md"])
-    assert files(bundle) == before
-
-
 def test_a_page_that_nobody_edited_follows_its_source(bundle, ingest, kbhub):
     ingest("manual.pdf")
     bundle.write("manual.pdf", manual("The intake pump must be dry before the first start.", *PAGES[1:]))

@@ -425,17 +425,3 @@ def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):
     assert outputs[1].startswith("handbook: 2 added")
     assert "handbook@release.md" in outputs[3]
     assert "lore@" in outputs[4]
-
-
-def test_tags_in_the_text_are_published_once_the_folder_is_a_vault(twin):
-    twin.write("a.md", "# A\n\n#xylophone\n")
-    twin.publish()
-    assert refs(twin.shared(), "tag:xylophone") == []
-
-    twin.write(".obsidian/app.json", "{}")
-    twin.publish()
-    assert refs(twin.shared(), "tag:xylophone") == ["notes@a.md"]
-
-    shutil.rmtree(twin.folder / ".obsidian")
-    twin.publish()
-    assert refs(twin.shared(), "tag:xylophone") == []

@@ -258,15 +258,6 @@ def test_a_member_who_adds_the_base_remembers_in_it(people, twin, kbhub):
     assert "lore@" in kbhub("remember", FRIDAY, "--scope", "team", code=0).out
 
 
-def test_the_same_said_again_strengthens_for_oneself_alone(people):
-    name = remember(people["ada"], FRIDAY, scope="team").memory.id
-
-    again = remember(people["ben"], "never deploy on fridays: the on-call is alone.", scope="team")
-
-    assert (again.did, again.memory.id) == ("strengthened", name)
-    assert memories(people["ben"], scope="team").memories[0].uses == 1
-
-
 def test_only_the_author_or_an_admin_changes_or_forgets(people):
     name = remember(people["ada"], FRIDAY, scope="team").memory.id
 
