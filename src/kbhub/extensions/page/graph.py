@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from kbhub.extensions.page.documents import read_address
 from kbhub.extensions.page.site import Site, site_of
 from kbhub.hub import Hub
-from kbhub.reading.graph import Faults, Graph, Node, found_document, graph_of
+from kbhub.reading.graph import Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, means_in, vectors_of
 from kbhub.reading.neighbours import walk
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind
@@ -53,15 +53,15 @@ HOPS = 2
 LISTED = 100
 
 GROUPS = 8
-"""Colours: the folders or tags with the most documents; the others are grey."""
+"""Colours: the folders with the most documents; the others are grey."""
 
-NEARLY_ALL, MOST_LEVELS = 0.75, 3
+NEARLY_ALL, MOST_LEVELS = 0.75, 8
 """Share of the documents above which the folders below theirs are coloured, and how deep."""
 
 AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind in ("link", "backlink", "related"))
 
 
-CHOICES = {"base": "", "around": "", "color": "folder", "near": "", "orphans": ""}
+CHOICES = {"base": "", "around": "", "near": "", "orphans": ""}
 """What a request may want to see, and the default: the documents `around` one, those of a `base`, or all."""
 
 
@@ -71,15 +71,11 @@ def graph_page(request: Request) -> Response:
     site.look()
     graph = graph_of(site.hub)
     nodes = _nodes(site, graph, chosen)
-    faults = Faults(graph)
-    edges = [edge for node in nodes for edge in graph.leaving.get(node, ())]
-    judged = ((edge, faults.verdict(edge)) for edge in edges if edge.goal is None)
-    broken = [(graph.ref(edge.source), edge.link, why) for edge, (status, why) in judged if status == "broken"]
     orphans = [node for node in nodes if not (graph.leaving.get(node) or graph.coming.get(node))]
     linked = Counter({node: len(graph.coming.get(node, ())) for node in nodes})
 
-    def named(node: Node) -> tuple[str, str]:
-        return read_address(graph.ref(node)), graph.document(node).title
+    def named(node: Node) -> tuple[str, str, str]:
+        return read_address(graph.ref(node)), graph.document(node).title, graph.ref(node)
 
     return site.page(
         request,
@@ -89,11 +85,9 @@ def graph_page(request: Request) -> Response:
         bases=site.bases(),
         nodes=len(nodes),
         drawn=min(len(nodes), MOST_NODES),
-        links=sum(edge.goal is not None for edge in edges),
+        links=sum(edge.goal is not None for node in nodes for edge in graph.leaving.get(node, ())),
         orphans=list(map(named, orphans[:LISTED])),
         orphan_count=len(orphans),
-        broken=[(read_address(ref), link, why) for ref, link, why in broken[:LISTED]],
-        broken_count=len(broken),
         most=[(*named(node), count) for node, count in linked.most_common(10) if count],
     )
 
@@ -106,23 +100,26 @@ def graph_data(request: Request) -> Response:
     if len(nodes) > MOST_NODES:
         counts = {node: len(graph.leaving.get(node, ())) + len(graph.coming.get(node, ())) for node in nodes}
         nodes = sorted(sorted(nodes, key=lambda node: -counts[node])[:MOST_NODES])
-    if not (chosen["orphans"] or chosen["near"] or chosen["around"]):
-        nodes = [node for node in nodes if graph.leaving.get(node) or graph.coming.get(node)]
-    number = {node: at for at, node in enumerate(nodes)}
+    known = {*nodes}
     ends = ((edge.source, edge.goal) for node in nodes for edge in graph.leaving.get(node, ()))
-    links = sorted({(number[source], number[goal]) for source, goal in ends if goal in number and goal != source})
-    groups = groups_of(graph, nodes, chosen["color"])
+    links = {(source, goal) for source, goal in ends if goal in known and goal != source}
+    near = [(nodes[one], nodes[other]) for one, other in near_pairs(site.hub, graph, nodes)] if chosen["near"] else []
+    if not (chosen["orphans"] or chosen["around"]):
+        joined = {node for pair in (*links, *near) for node in pair}
+        nodes = [node for node in nodes if node in joined]
+    number = {node: at for at, node in enumerate(nodes)}
+    groups = groups_of(graph, nodes)
     names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
     place = {**dict.fromkeys(groups, -1), **{name: at for at, name in enumerate(names)}}
-    degrees = Counter(at for link in links for at in link)
+    degrees = Counter(node for link in links for node in link)
     data = {
         "groups": names,
         "nodes": [
-            {"label": graph.document(node).title, "ref": graph.ref(node), "group": place[group], "links": degrees[at]}
-            for at, (node, group) in enumerate(zip(nodes, groups, strict=True))
+            {"label": graph.document(node).title, "ref": graph.ref(node), "group": place[group], "links": degrees[node]}
+            for node, group in zip(nodes, groups, strict=True)
         ],
-        "links": links,
-        "near": near_pairs(site.hub, graph, nodes) if chosen["near"] else [],
+        "links": sorted((number[source], number[goal]) for source, goal in links),
+        "near": [(number[one], number[other]) for one, other in near],
     }
     return JSONResponse(data)
 
@@ -135,10 +132,8 @@ def _nodes(site: Site, graph: Graph, chosen: Mapping[str, str]) -> list[Node]:
     return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]
 
 
-def groups_of(graph: Graph, nodes: Sequence[Node], color: str) -> list[str]:
-    """Return the first tag or the folder of each document, empty without; below a folder that has nearly all."""
-    if color == "tag":
-        return [next(iter(graph.document(node).tags), "") for node in nodes]
+def groups_of(graph: Graph, nodes: Sequence[Node]) -> list[str]:
+    """Return the folder of each document; below a folder that has nearly all."""
     bases, groups = [f"{base}/" if len(graph.bases) > 1 else "" for base, _ in nodes], list[str]()
     for depth in range(1, MOST_LEVELS + 1):
         folders = ["/".join(path.split("/")[:-1][:depth]) for _, path in nodes]

@@ -1,4 +1,4 @@
-// Draws the graph that /graph/data describes: documents by folder or tag, links, and what is near in meaning.
+// Draws the graph that /graph/data describes: documents by folder, links, and what is near in meaning.
 "use strict";
 
 const GROUPS = 8;
@@ -63,7 +63,8 @@ async function draw(place) {
     const item = document.createElement("li");
     const dot = document.createElement("span");
     dot.className = `dot group-${number}`;
-    item.append(dot, name);
+    item.append(dot, name.split("/").slice(-2).join("/"));
+    item.title = name;
     legend.append(item);
   });
   place.dataset.drawn = String(graph.order);
@@ -103,6 +104,8 @@ function write(labels, place, ground) {
 function placed(refs, links, kept) {
   const count = refs.length, x = new Float64Array(count), y = new Float64Array(count);
   const distance = 1.6 / Math.sqrt(count);
+  const degree = new Uint32Array(count);
+  links.flat().forEach((at) => degree[at]++);
   const known = refs.map((ref) => kept[ref]), still = known.filter(Boolean).length > count / 2;
   for (let at = 0; at < count; at++) {
     const radius = 0.2 + 0.8 * ((at * 0.618034) % 1);
@@ -114,7 +117,8 @@ function placed(refs, links, kept) {
   for (let round = 0; round < ROUNDS; round++) {
     const [dx, dy] = repelled(x, y, distance);
     for (const [from, to] of links) {
-      const right = x[from] - x[to], up = y[from] - y[to], force = Math.hypot(right, up) / distance;
+      // Less, where many links end, else the middle of a site is a clot.
+      const right = x[from] - x[to], up = y[from] - y[to], force = Math.hypot(right, up) / distance / Math.sqrt(Math.max(degree[from], degree[to]));
       dx[from] -= right * force; dy[from] -= up * force;
       dx[to] += right * force; dy[to] += up * force;
     }
