@@ -179,13 +179,9 @@ class Watched:
         self.asked: list[str] = []
         self.dialogs: list[str] = []
         self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.tab.on("console", self._said)
+        self.tab.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
         self.tab.on("request", lambda request: self.asked.append(request.url))
         self.tab.on("dialog", self._dialog)
-
-    def _said(self, said) -> None:
-        if said.type == "error":
-            self.complaints.append(said.text)
 
     def _dialog(self, dialog) -> None:
         self.dialogs.append(dialog.message)

@@ -57,11 +57,11 @@ def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
         return {path: texts_of(tags) for path, tags in rows}
 
 
-def values_of(index: Index, paths: Sequence[str], key: str) -> list[str | float]:
-    """Return the folded texts and the numbers under a key of front matter in some documents."""
-    found = numbers([number for (number,) in index.rows("SELECT id FROM document WHERE path IN @texts", list(paths))])
-    rows = index.rows("SELECT value FROM property WHERE document_id IN @ids AND @each key = ?", found, key)
-    return [value for (value,) in rows]
+def values_of(index: Index, paths: Sequence[str], key: str) -> list[tuple[str, str | float]]:
+    """Return (path, value) of the folded texts and the numbers under a key of front matter in some documents."""
+    found = dict(index.rows("SELECT id, path FROM document WHERE path IN @texts", list(paths)))
+    sql = "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = ?"
+    return [(found[number], value) for number, value in index.rows(sql, numbers([*found]), key)]
 
 
 def document_names(index: Index) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from kbhub import errors
 from kbhub.errors import KbhubError
 from kbhub.extensions.page import documents, graph, health, memories, search
 from kbhub.extensions.page.access import Guard, PageAddress
-from kbhub.extensions.page.site import STATIC_SECONDS, Site, site_of
+from kbhub.extensions.page.site import Site, site_of
 from kbhub.hub import Hub
 from kbhub.render.html import STATIC, rendered
 from kbhub.server.daemon.loopback import HttpServer, bind_port
@@ -73,19 +73,9 @@ ROUTES = (
 )
 
 
-class StaticParts(StaticFiles):
-    """Scripts, styles and icons, kept by the browser for a while."""
-
-    def file_response(self, *arguments: Any, **options: Any) -> Response:
-        """Return a file."""
-        response = super().file_response(*arguments, **options)
-        response.headers["Cache-Control"] = f"max-age={STATIC_SECONDS}"
-        return response
-
-
 def create_app(hub: Hub) -> Starlette:
     """Create the application that shows a hub."""
-    routes = [*ROUTES, Mount("/static", StaticParts(directory=STATIC))]
+    routes = [*ROUTES, Mount("/static", StaticFiles(directory=STATIC))]
     app = Starlette(routes=routes, exception_handlers={KbhubError: _fault, HTTPException: _fault})
     app.state.site = Site(hub)
     return app

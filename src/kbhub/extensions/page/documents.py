@@ -8,10 +8,11 @@ import posixpath
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from html import unescape
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -20,8 +21,9 @@ from starlette.responses import HTMLResponse, Response
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
-from kbhub.extensions.page.site import PAGES, STATIC_SECONDS, Site, number_of, site_of
+from kbhub.extensions.page.site import PAGES, Site, number_of, site_of
 from kbhub.hub import Hub
+from kbhub.index.catalogue import values_of
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import STALE_DAYS, age_days, ref_of
 from kbhub.memory.catalog import all_known, described
@@ -117,18 +119,20 @@ class Entry:
     count: int = 0
     row: DocumentRow | None = None
     date: str | None = None
+    note: str = ""
+    badges: tuple[str, ...] = ()
+    """The type and the status of a document."""
 
 
 def documents_page(request: Request) -> Response:
-    """List the bases, or the content of a folder of one."""
+    """List the content of a folder of a base, beside the bases and their folders; at first of the first base."""
     site = site_of(request)
     site.look()
+    counted = counted_bases(site)
     name, folder = request.query_params.get("base"), request.query_params.get("folder", "").strip("/")
-    if name is None and len(bases := site.bases()) == 1:
-        name = bases[0].id
+    name = name or next((entry.name for entry in counted if entry.count), None)
     if name is None:
-        counted = counted_bases(site)
-        return site.page(request, "documents.html", title="Documents", base=None, bases=counted, entries=())
+        return site.page(request, "documents.html", title="Documents", base=None, bases=counted)
     (base,) = site.hub.select([name])
     first = max(1, number_of(request.query_params.get("from", ""), 1))
     content = site.each(lambda base, index: _content(site, base, index, folder, first), {base.id})
@@ -138,9 +142,11 @@ def documents_page(request: Request) -> Response:
     return site.page(
         request,
         "documents.html",
-        title=base.id,
+        title=posixpath.basename(folder) or "Documents",
         base=base,
+        bases=counted,
         trail=_trail(base.id, folder),
+        said=_said_of(base, folder),
         tree=tree,
         entries=entries,
         first=first,
@@ -215,7 +221,7 @@ def diagram(_request: Request) -> Response:
     hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     policy = DIAGRAM_POLICY.format(" ".join(f"'sha256-{one}'" for one in hashes))
     html = rendered("diagram.html", scripts=[Markup(script) for script in scripts])  # noqa: S704 - our own
-    return HTMLResponse(html, headers={"Content-Security-Policy": policy, "Cache-Control": f"max-age={STATIC_SECONDS}"})
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy, "Cache-Control": "max-age=3600"})
 
 
 def read_address(ref: str) -> str:
@@ -237,16 +243,17 @@ def places(request: Request) -> Response:
     def fits(name: str) -> bool:
         return all(word in name.lower() for word in words)
 
-    found = [("page", name, address) for address, name, _ in PAGES if fits(name)]
     listed = site.listed() if words else ()
     named = sorted(
         (one for one in listed if fits(f"{one.title} {one.path}")),
         key=lambda one: (not fits(one.title), not one.title.lower().startswith(text.lower()), len(one.title)),
     )
-    for one in named[:PLACES]:
-        address = f"/memories/one?{urlencode({'id': one.ref})}" if one.kind == "memory" else read_address(one.ref)
-        found.append((one.ref, one.title, address))
-    return site.page(request, "places.html", q=text, places=found)
+    found = [
+        (one, f"/memories/one?{urlencode({'id': one.ref})}" if one.kind == "memory" else read_address(one.ref))
+        for one in named[:PLACES]
+    ]
+    fitting = [one for one in PAGES if fits(one[1])]
+    return site.page(request, "places.html", q=text, fitting=fitting, places=found)
 
 
 def _content(
@@ -254,26 +261,44 @@ def _content(
 ) -> tuple[list[tuple[int, Entry]], int, list[Entry]]:
     """Return the tree of folders, the number of entries of a folder, and those from the `first` on."""
     bases, paths, entries = site.bases(), index.paths(), dict[str, Entry]()
-    split = (path.split("/") for path in paths)
+    split = [path.split("/") for path in paths]
     counts = Counter("/".join(parts[:depth]) for parts in split for depth in range(1, len(parts)))
+    having = {posixpath.dirname(path) for path in paths}
+    inside: dict[str, list[str]] = {}
+    for name in sorted(counts):
+        inside.setdefault(posixpath.dirname(name), []).append(name)
 
-    def of(name: str) -> Entry:
-        return replace(_trail(base.id, name)[-1], count=counts[name])
+    def whole(name: str) -> str:
+        """Return a folder, or the one below it, if it has nothing else."""
+        while name not in having and len(inside[name]) == 1:
+            (name,) = inside[name]
+        return name
 
-    folders = sorted(name for name in counts if posixpath.dirname(name) == folder)
-    opened, inside = folder, folders
-    while len(inside) == 1:
-        opened = inside[0]
-        inside = [name for name in counts if posixpath.dirname(name) == opened]
-    # Only what is in the folder, or in the only one in it, and beside those above it.
-    ordered = sorted(counts, key=lambda name: name.split("/"))
-    tree = [(name.count("/") + 1, of(name)) for name in ordered if covers(posixpath.dirname(name), opened)][:LISTED]
+    def of(above: str, name: str) -> Entry:
+        shown = name.removeprefix(f"{above}/")
+        return replace(_trail(base.id, name)[-1], name=shown, count=counts[name], note=_said_of(base, name))
+
+    def tree(above: str, depth: int) -> Iterator[tuple[int, Entry]]:
+        """Yield only what is in the folder, or in the only one in it, and beside those above it."""
+        for name in map(whole, inside.get(above, ())):
+            yield depth, of(above, name)
+            if covers(name, folder) or len(inside[above]) == 1:
+                yield from tree(name, depth + 1)
+
     documents = [path for path in paths if posixpath.dirname(path) == folder]
+    folders = list(map(whole, inside.get(folder, ())))
     shown = [*folders, *documents][first - 1 : first - 1 + LISTED]
+    said = [values for key in ("type", "status") for values in values_of(index, shown, key)]
     for row in index.documents_at(shown):
+        badges = tuple(value for path, value in said if path == row.path and isinstance(value, str))
         address = read_address(ref_of(base, row.path, bases))
-        entries[row.path] = Entry(posixpath.basename(row.path), address, row=row, date=date_of(row))
-    return tree, len(folders) + len(documents), [entries.get(path) or of(path) for path in shown]
+        entries[row.path] = Entry(posixpath.basename(row.path), address, row=row, date=date_of(row), badges=badges)
+    listed = [entries.get(path) or of(folder, path) for path in shown]
+    return list(islice(tree("", 1), LISTED)), len(folders) + len(documents), listed
+
+
+def _said_of(base: Base, folder: str) -> str:
+    return (base.contexts.get(f"{folder}/") or base.contexts.get(folder) or "") if folder else base.description or ""
 
 
 def _trail(base: str, folder: str) -> list[Entry]:

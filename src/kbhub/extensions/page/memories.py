@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
 
@@ -17,7 +17,7 @@ from kbhub.extensions.page.documents import read_address
 from kbhub.extensions.page.site import Form, number_of, posted, site_of
 from kbhub.hub import Hub
 from kbhub.memory import catalog
-from kbhub.memory.changes import NEAR_SHOWN, forget, remember
+from kbhub.memory.changes import forget, remember
 from kbhub.memory.files import MemoryFile, read, slug
 from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.transfer import refile
@@ -38,6 +38,9 @@ NEAR_SIMILARITY = 0.65
 """Cosine from which two memories are offered for merging."""
 
 MOST_ALIKE = 20
+
+_SENTENCE_END = re.compile(r"(?<=[.!?] )|(?<=\n\n)")
+_WORD = re.compile(r"\w+")
 
 MOVES: tuple[Scope, ...] = ("project", "user", "shared")
 """Scopes that a memory can be moved to; in a team's base each row is its author's."""
@@ -78,16 +81,12 @@ def memories_page(request: Request) -> Response:
 
 
 def memory_page(request: Request) -> Response:
-    """Show one memory, those it replaces and those near to it."""
+    """Show one memory, and those it replaces."""
     site = site_of(request)
     hub, every = site.hub, catalog.all_known(site.hub)
     memory = catalog.located(hub, request.query_params.get("id", ""), None, every)
     stored = read(memory.shelf, memory.path)
     text = stored.body if stored else ""
-    shelves = catalog.active_shelves(hub)
-    found = [] if memory.facts.superseded_by else catalog.nearest(hub, shelves, memory.title, text)[:NEAR_SHOWN]
-    known = {one.key: one for one in every if one.facts.id != memory.facts.id and not one.facts.superseded_by}
-    near = [(catalog.described(hub, known[one.key]), similarity) for one, similarity, _ in found if one.key in known]
     by_id = {one.facts.id: catalog.described(hub, one) for one in every}
     return site.page(
         request,
@@ -95,7 +94,6 @@ def memory_page(request: Request) -> Response:
         title=memory.title,
         memory=catalog.described(hub, memory, text=text),
         curve=strength_curve(memory, hub.options.clock()),
-        near=near,
         older=[by_id.get(name, name) for name in memory.facts.supersedes],
         newer=[by_id.get(name, name) for name in memory.facts.superseded_by],
         changed=[one for one in catalog.subjects_changed(hub) if one.id == memory.facts.id],
@@ -113,22 +111,35 @@ def merge_page(request: Request) -> Response:
         "merge.html",
         title=f"Merge {len(chosen)} memories",
         memories=[catalog.described(site.hub, memory, text=body) for memory, body in zip(chosen, bodies, strict=True)],
-        text="\n\n".join(filter(None, dict.fromkeys(bodies))),
+        text=merged_text(bodies),
         tags=_joined(memory.facts.tags for memory in chosen),
         about=_joined(memory.facts.about for memory in chosen),
     )
 
 
+def merged_text(bodies: Sequence[str]) -> str:
+    """Join texts, without the sentences whose words all stand in one other."""
+    parts = [part for body in bodies for part in _SENTENCE_END.split(f"{body.strip()}\n\n") if part]
+    words = [set(_WORD.findall(part.casefold())) for part in parts]
+
+    def is_said(at: int) -> bool:
+        return any(words[at] < other or (words[at] == other and place < at) for place, other in enumerate(words))
+
+    return "".join(part for at, part in enumerate(parts) if not words[at] or not is_said(at)).strip()
+
+
 @posted
 def change(request: Request, form: Form) -> str:
-    """Confirm, edit, merge, move, forget or restore, as the tools and commands do."""
+    """Remember, confirm, edit, merge, move, forget or restore, as the tools and commands do."""
     site, ids, action = site_of(request), form.getlist("id"), form.get("action", "")
     site.check_writable("memories")
     hub = site.hub
-    if not ids:
+    if not ids and action != "remember":
         raise UsageError("Select a memory first.")
     name = ""
     match action:
+        case "remember":
+            name = remember(hub, form.get("text", "")).memory.ref
         case "confirm":
             for one in ids:
                 remember(hub, id=one)
@@ -189,10 +200,7 @@ def _scope(name: str) -> Scope | None:
 
 
 def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, str, MemoryFile, str, float]]:
-    """Return pairs of memories near in meaning, nearest first, each with its ref, without superseded ones.
-
-    Uses the indexes as they are.
-    """
+    """Return pairs of memories near in meaning, nearest first, each with its ref, without superseded ones."""
     current = [memory for memory in memories if not memory.facts.superseded_by]
     bases = {memory.shelf.base.id: memory.shelf.base for memory in current}
     means = {name: means_in(hub, base) for name, base in bases.items()}
@@ -207,28 +215,13 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, st
     return [(one, catalog.ref(hub, one), other, catalog.ref(hub, other), similarity) for one, other, similarity in best]
 
 
-LOGGED = 2_000
-
-SHOWN = 30
-
-DAYS = 30
-
-MOST_READ = 10
-
-VERDICTS = ("strong", "weak", "none", "unjudged")
+LOGGED, SHOWN, MOST_READ = 2_000, 30, 10
 
 
 def gaps_page(request: Request) -> Response:
     """Show gaps and the history of questions."""
     site = site_of(request)
     found, log = gaps_and_unanswered(site.hub), show_log(site.hub, LOGGED)
-    by_day, took = dict[str, Counter[str]](), dict[str, float]()
-    for query in log.queries:
-        took[query.text] = max(took.get(query.text, 0), query.seconds or 0)
-        by_day.setdefault(query.asked[:10], Counter())[query.verdict or "unjudged"] += 1
-    today = datetime.fromtimestamp(site.hub.options.clock(), UTC).date()
-    days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
-    shown = [(day, by_day.get(day, Counter())) for day in days]
     read = Counter(ref for query in log.queries for ref in query.read)
     return site.page(
         request,
@@ -237,11 +230,7 @@ def gaps_page(request: Request) -> Response:
         found=found,
         log=log,
         recent=log.queries[:SHOWN],
-        days=shown,
-        most=max(counts.total() for _, counts in shown) or 1,
-        names=VERDICTS,
         most_read=[(ref, read_address(ref), count) for ref, count in read.most_common(MOST_READ)],
-        slow=sorted(took.items(), key=lambda one: -one[1])[:MOST_READ],
         places=[base for base in site.bases() if why_not_writable(site.hub, base) is None and base.kind == "document"],
         slug=slug,
     )

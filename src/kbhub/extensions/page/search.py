@@ -45,7 +45,7 @@ PAGE = 10
 FACETED = 20
 """Hits whose bases, kinds, tags and ages are counted."""
 
-SHOWN_TAGS = 12
+SHOWN_TAGS = 8
 
 TYPED = (("type", "Type"), ("status", "Status"))
 
@@ -142,7 +142,7 @@ def _start(site: Site, request: Request, asked: Query, mode: str) -> Response:
         recent=[own[text] for text in dict.fromkeys([query.text for query in queries if query.text in own])][:STARTED],
         saved=[(parse_qs(address[2:])["q"][0], address) for address in (_saved(site) if empty else ())],
         changed=sorted(changed, key=lambda one: one[0], reverse=True)[:STARTED],
-        tags=tags.most_common(SHOWN_TAGS * 2),
+        tags=tags.most_common(SHOWN_TAGS * 3),
         counted_bases=counted_bases(site) if empty else (),
     )
 
@@ -187,12 +187,9 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
     by_base = Counter(hit.base for hit in hits)
     if len(by_base) > 1:
         yield "Base", [(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
-    by_kind = Counter(hit.kind for hit in hits)
-    if len(by_kind) > 1:
-        yield "Kind", [(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
     for key, label in TYPED:
         values = of_hits(partial(values_of, key=key))
-        counts = Counter(value for found in values for value in found if isinstance(value, str) and '"' not in value)
+        counts = Counter(value for found in values for _, value in found if isinstance(value, str) and '"' not in value)
         if len(counts) > 1:
             filters = [(value, count, f'{key}:"{value}"') for value, count in counts.most_common(SHOWN_TAGS)]
             yield label, [(value, count, added(word)) for value, count, word in filters if word not in asked.text]

@@ -74,9 +74,6 @@ class SharedAudit:
         self.progress = (check, done, todo)
 
 
-STATIC_SECONDS = 3600
-"""Age to which scripts, styles and frames are kept by the browser."""
-
 LOOK_SECONDS = 2.0
 """Age at which the last look for changed files is too old for a page that is opened now."""
 
@@ -85,16 +82,15 @@ STOP_SECONDS = 2.0
 ANSWERS = 4
 """Questions answered at a time; others wait for their turn. A model of this machine answers one or two at a time."""
 
-MOST_DIGITS = 9
-
 PAGES = (
-    ("/", "Search", "s"),
-    ("/documents", "Documents", "d"),
-    ("/graph", "Graph", "g"),
-    ("/memories", "Memories", "m"),
-    ("/gaps", "Not answered", "u"),
-    ("/health", "Health", "h"),
+    ("/", "Search", "s", "search"),
+    ("/documents", "Documents", "d", "documents"),
+    ("/graph", "Graph", "g", "graph"),
+    ("/memories", "Memories", "m", "memory"),
+    ("/gaps", "Not answered", "u", "gaps"),
+    ("/health", "Health", "h", "health"),
 )
+"""Address, name, key after `g`, and icon."""
 
 
 class Site:
@@ -182,7 +178,7 @@ class Site:
 
 def number_of(text: str, otherwise: int = 0) -> int:
     """Return a parameter as a number, or `otherwise` if it is none or has more digits than any line or page."""
-    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else otherwise
+    return int(text) if text.isdecimal() and len(text) < 10 else otherwise
 
 
 def site_of(request: Request) -> Site:

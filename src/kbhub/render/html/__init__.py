@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as entities
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -63,7 +64,7 @@ def environment() -> Environment:
     made = Environment(loader=files, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": _ago, "passed_over": passed_over_text}
     texts = {"coded": _coded, "passage": _passage, "why": why, "contribution": contribution_of}
-    words = {"verdict_words": verdict_words, "is_unfinished": is_unfinished}
+    words = {"folder": _folder, "verdict_words": verdict_words, "is_unfinished": is_unfinished}
     made.filters.update(**sizes, **texts, **words, url=partial(quote, safe="/@:"))
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     made.globals.update(heading_path=heading_path)
@@ -87,6 +88,12 @@ def _passage(text: str, terms: Sequence[str]) -> Markup:
     """Return the densest part of Markdown as text that runs on, without its marks, the words of a query marked."""
     plain, wanted = _MARKS.sub(" ", without_markup(text)).strip() or text.lstrip("# "), terms_of(tuple(terms))
     return _with_marks(neutralised(excerpt(" ".join(plain.split()), wanted, PASSAGE)[0]), wanted)
+
+
+def _folder(ref: str) -> str:
+    """Return the folder of a document's ref with its base; empty at the top of the project base."""
+    base, at, path = ref.rpartition("@")
+    return f"{base}{at}{posixpath.dirname(path)}".removesuffix("@")
 
 
 def _coded(text: str) -> Markup:

@@ -148,7 +148,25 @@ function openPalette() {
   palette.querySelector("input").select();
   listPlaces();
 }
-const listPlaces = () => fill(document.querySelector("#places"), `/places?q=${encodeURIComponent(document.querySelector("#goto").value)}`);
+
+// Below the pages, the palette lists what can be done here: what the page itself offers, under its name as a command.
+async function listPlaces() {
+  const places = document.querySelector("#places"), typed = document.querySelector("#goto").value;
+  if (!(await fill(places, `/places?q=${encodeURIComponent(typed)}`))) return;
+  const words = typed.toLowerCase().split(/\s+/), list = places.querySelector("ul");
+  const rest = list.querySelector("li:not(.page)");
+  for (const does of document.querySelectorAll("[data-command]:not([hidden], :disabled)")) {
+    const name = does.dataset.command;
+    if (!words.every((word) => name.toLowerCase().includes(word))) continue;
+    const item = places.querySelector("template").content.firstElementChild.cloneNode(true);
+    item.querySelector("span span").textContent = name;
+    item.querySelector("button").addEventListener("click", () => {
+      document.querySelector("#palette").close();
+      does.click();
+    });
+    list.insertBefore(item, rest);
+  }
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
@@ -217,8 +235,23 @@ function allow() {
     button.title = replaced ? "A superseded memory cannot be merged." : "";
   }
 }
-document.addEventListener("change", allow);
+document.addEventListener("change", (event) => {
+  allow();
+  if (event.target.form && "live" in event.target.form.dataset) event.target.form.requestSubmit();
+});
 addEventListener("pageshow", allow);
+
+// Marks the words of memories that the result of their merge lacks.
+function markLacking() {
+  const result = document.querySelector("[data-result]"), word = /([\p{L}\p{N}_]+)/u;
+  const said = new Set(result?.value.toLowerCase().split(word));
+  for (const place of document.querySelectorAll("[data-lacking]")) {
+    const parts = place.textContent.split(word).map((part) => (said.has(part.toLowerCase()) || !word.test(part) ? part : Object.assign(document.createElement("mark"), { textContent: part })));
+    place.replaceChildren(...parts);
+  }
+}
+document.addEventListener("input", markLacking);
+addEventListener("pageshow", markLacking);
 
 document.addEventListener("submit", (event) => {
   const first = event.target.closest("#palette") && items()[0]?.querySelector("[data-open]");
