@@ -15,13 +15,12 @@ import kbhub.index.sqlite.schema
 from conftest import synced
 from corpus import EMBEDDER, make_index, nearest, ranking_of, rankings, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index.engine import Index, inverse_document_frequency
-from kbhub.index.matches import keys_of, scores, spread
+from kbhub.index.engine import Index
+from kbhub.index.matches import keys_of, spread
 from kbhub.index.query.parser import parse_query
 from kbhub.index.signatures import (
     BITS,
     LEAST_COMPARED,
-    Postings,
     Signatures,
     growing,
     likely,
@@ -417,19 +416,6 @@ def test_equal_scores_go_by_path_then_line_then_base():
 
     assert keys_of(found.best(4, where).chunks) == [(0, 7), (1, 2), (0, 1), (0, 2)]
     assert (0, 7) not in asked
-
-
-def test_bm25_prefers_more_occurrences_of_rarer_terms_and_shorter_chunks():
-    weight = inverse_document_frequency(100, 3)
-    term = Postings(np.array([0, 1, 2]), np.array([2.0, 1.0, 1.0]))
-    positions, (often, once, short), covered = scores([(term, weight)], np.array([100, 100, 50, 100]), 100.0)
-
-    assert positions.tolist() == [0, 1, 2]
-    assert covered.tolist() == [weight] * 3
-    assert often > once
-    assert short > once
-
-    assert 0 < inverse_document_frequency(10, 9) < 0.001
 
 
 def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():

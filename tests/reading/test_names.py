@@ -149,21 +149,6 @@ def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypat
     assert "two@two.md?" not in refused(hub, "two@two.md")
 
 
-def test_an_ending_and_a_base_make_no_name_near(environment):
-    """Every document ends in `.md`, and whoever names no base spelt none."""
-    environment.write(environment.home / "notes" / "git.md", "# Git\n")
-    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
-    hub = environment.hub()
-    hub.sync()
-    for ref, told in (
-        ("nope.md", "No document 'nope.md'. `search` finds refs."),
-        ("gits.md", "Did you mean notes@git.md?"),
-        ("gitt.markdown", "Did you mean notes@git.md?"),
-        ("notes@gitt.md", "Did you mean notes@git.md?"),
-    ):
-        assert refused(hub, ref).endswith(told)
-
-
 def test_the_nearest_of_many_namesakes_comes_first(shop):
     """The same file in a folder of the name that was meant comes before those of other folders."""
     for folder in ("pages.de", "pages.fr", "pages.zh", "pages"):

@@ -196,18 +196,6 @@ async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
         assert ears.rest() == []
 
 
-async def test_every_spelling_of_an_address_is_followed_until_it_is_left(shop, mode):
-    uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
-    async with listening(KbhubServer(shop.hub()), mode, *uris) as (client, ears):
-        await append(client)
-        assert {await ears.next(), await ears.next()} == set(uris)
-        if mode == "legacy":  # the other era ends its stream
-            await client.unsubscribe_resource(uris[0])
-            await append(client)
-            assert await ears.next() == uris[1]
-            assert ears.rest() == []
-
-
 async def test_what_cannot_be_followed_is_refused_and_the_first_base_that_can_be_written_is_announced(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode="legacy") as client:
         error = await refused(client.subscribe_resource("file:///etc/passwd"))

@@ -137,15 +137,6 @@ async def test_roots_are_asked_in_the_first_call_and_once(notes, mode, roots):
     assert "The deploy of service 1." in read
 
 
-async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):
-    roots.answer = ErrorData(code=-32603, message="no")
-    async with Client(KbhubServer(notes.hub(cwd=notes.home)), mode="legacy", list_roots_callback=roots) as client:
-        first = await client.call_tool("search", {"query": "deploy"})
-        second = await client.call_tool("status", {})
-
-    assert (first.is_error, second.is_error, roots.asked) == (False, False, 1)
-
-
 async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots, monkeypatch):
     monkeypatch.setattr(kbhub.server.client, "ROOTS_SECONDS", 0)
     roots.answer = ErrorData(code=-32603, message="no")

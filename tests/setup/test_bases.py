@@ -141,13 +141,6 @@ def test_bases_that_no_file_names_cannot_be_changed(folders):
         remove_base(folders.hub(bases={"extra": folders.home / "notes"}), "extra")
 
 
-def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
-    named = folders.write(folders.home / "other.json", "{}\n")
-    add_base(folders.hub(config=named), "~/notes")
-    assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
-    assert not (folders.home / ".kbhub.json").exists()
-
-
 @pytest.mark.parametrize(
     ("contexts", "everywhere", "path", "expected"),
     [
@@ -176,16 +169,6 @@ def notes(environment):
     bases = '{\n  "bases": { "notes": "~/notes" }, // mine\n  "repos": { "*": "notes" }\n}\n'
     environment.write(environment.home / ".kbhub.json", bases)
     return environment
-
-
-def test_a_context_of_a_global_base_goes_into_the_config(notes):
-    change = add_context(notes.hub(), ContextTarget("notes", "api"), "REST\n reference")
-    assert (change.context.path, change.context.context) == ("api/", "REST reference")
-    assert "}, // mine\n" in (notes.home / ".kbhub.json").read_text()
-    assert notes.hub().select(("notes",))[0].contexts == {"api/": "REST reference"}
-    assert not add_context(notes.hub(), ContextTarget("notes", "api"), "REST reference").changed
-    assert add_context(notes.hub(), ContextTarget("notes", "api"), "GraphQL").changed
-    assert notes.hub().select(("notes",))[0].contexts == {"api/": "GraphQL"}
 
 
 def test_a_context_of_the_project_makes_a_pointer_that_means_the_same(notes):

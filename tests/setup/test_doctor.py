@@ -345,12 +345,6 @@ def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
     assert all(f"kbhub base trust --revoke {finding.subject}" in finding.remedy for finding in findings)
 
 
-def test_nothing_to_search_is_said_with_what_to_do(environment):
-    finding = the_finding(environment)
-    assert ("base", "warning") == (finding.check, finding.level)
-    assert "`kbhub init`" in finding.remedy
-
-
 @pytest.mark.parametrize("model", ["empty", "nonsense", "missing"])
 def test_a_model_that_does_not_load_is_an_error(shop, model):
     path = shop.home / model

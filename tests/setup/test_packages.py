@@ -13,7 +13,6 @@ import pytest
 from kbhub.errors import UsageError
 from kbhub.setup.bases import remove_base
 from kbhub.setup.found import add_package
-from kbhub.sync.packages import Package
 from kbhub.types import Query
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
@@ -99,19 +98,6 @@ def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment)
     assert f"copy in {package.path} is deleted" in remove_base(environment.hub(), "kiln-docs").notes[0]
     assert not package.path.exists()
     assert refs(environment, "clay cones") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [
-        ("kiln-3.1-py3-none-any.whl", "3.1"),
-        ("kiln-3.1-1-cp312-abi3-linux_x86_64.whl", "3.1"),
-        ("kiln-3.1.tar.gz", "3.1"),
-        ("kiln@3.1.tgz", "3.1"),
-    ],
-)
-def test_the_version_of_an_archive_is_in_its_name(name, version):
-    assert Package.parsed(f"/files/{name}") == Package("kiln", "named", version)
 
 
 def test_of_several_pinned_versions_the_installed_one_is_taken(environment):

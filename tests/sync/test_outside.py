@@ -2,7 +2,6 @@
 
 import pytest
 
-import kbhub.sync.base_suggestions
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import freshen
 
@@ -73,15 +72,6 @@ def test_a_base_of_the_users_within_the_project_counts(project):
     project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
 
     assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
-
-
-def test_the_look_is_bounded_and_says_so(project, monkeypatch):
-    for number in range(30):
-        project.write(f"wiki/n{number}.md", "# N\n")
-    monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 20)
-
-    (note,) = notes_of(project)
-    assert note.startswith("At least ")
 
 
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]

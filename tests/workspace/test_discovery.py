@@ -447,12 +447,6 @@ def test_the_pointer_and_the_user_decide_whether_docs_is_a_base(place, folders, 
     assert switched_off == (config == {"docsFallback": False})
 
 
-def test_a_link_to_the_same_folder_is_not_two_bases(place):
-    app = place.app("knowledge")
-    (app / "docs").symlink_to("knowledge")
-    assert place.ids(app) == ["project"]
-
-
 # Errors in a pointer
 
 
@@ -581,13 +575,6 @@ def test_there_must_be_something_to_trust(place):
         with pytest.raises((UsageError, ConfigError)):
             place.trust(place.work / name)
     assert place.trust_store.entries() == ()
-
-
-def test_trust_in_a_sibling_is_in_the_sibling_whatever_pointer_lies_in_it(place):
-    sibling = place.knowledge("work.knowledge")
-    place.pointer("work.knowledge", {"knowledge": "./other"})
-    place.trust(sibling, writable=True)
-    assert place.discover(place.work).bases[0].writable
 
 
 # Phase 2: the user's own bases

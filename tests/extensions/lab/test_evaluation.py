@@ -10,7 +10,7 @@ import pytest
 
 from kbhub.documents.markdown import parse_document
 from kbhub.errors import DatasetError
-from kbhub.extensions.lab.corpus import QueryResult, Setup, open_corpus
+from kbhub.extensions.lab.corpus import QueryResult
 from kbhub.extensions.lab.datasets import EvalQuery, best_answer, haystacks, headed_sections, load_dataset
 from kbhub.extensions.lab.measurement import METRICS, area_under_curve, judge, randomisation_p
 from kbhub.extensions.lab.report import read_run, write_run
@@ -151,15 +151,6 @@ def test_a_wrong_line_of_a_vault_is_named(vault):
         file.write_text(f"{right}{json.dumps(row)}\n", "utf-8")
         with pytest.raises(DatasetError, match=rf"queries\.jsonl, line 5: .*{fault}"):
             load_dataset(vault)
-
-
-def test_a_cut_corpus_has_every_document_once(beir, environment):
-    dataset = load_dataset(beir)
-    one, again = (open_corpus(dataset, Setup(environment.env), 2) for _ in range(2))
-
-    assert one.bases == ("part1", "part2")
-    assert sorted(one.documents.values()) == sorted(TEXTS)
-    assert dict(one.documents) == dict(again.documents)
 
 
 def test_the_baseline_finds_any_word_stemmed_and_sections_cover_a_document_in_order():
