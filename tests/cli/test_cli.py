@@ -250,6 +250,18 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     assert anonymous("---\n".join(told), environment) == snapshot
 
 
+def test_a_pointer_is_named_to_who_reads_and_trusted_whatever_the_global_config_says(kbhub, environment):
+    for command in ("read", "related"):
+        assert "No knowledge is active here" in kbhub(command, "a.md").err
+    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
+    environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
+    assert "run `kbhub base trust" in kbhub("read", "a.md").err
+    environment.write(str(environment.home / ".kbhub.json"), '{"bases": 5}')
+
+    assert "bases: expected an object" in kbhub("base", "trust", code=2).err
+    assert "notes" in kbhub("base", "trust", ".kbhub.json", code=0).out
+
+
 SCREEN = 40
 """Lines of a terminal that people keep open beside an editor."""
 
