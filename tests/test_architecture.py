@@ -139,8 +139,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 59671,
-    "code lines": 42120,
+    "lines": 59670,
+    "code lines": 42115,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -491,13 +491,20 @@ class NewDocument:
     """`references.chunk_key` of the embedded text of each chunk."""
     kind: str = "document"
     links: tuple[Link, ...] = ()
+    written_status: str = ""
 
 
-def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
+WRITTEN_STATUS = "written status"
+"""Key of `written_status`: no filter has a space in it, and it is read before others, which override it."""
+
+
+def properties(document: NewDocument) -> Iterator[tuple[str, str | int | float]]:
     """Yield (key, value) for filters, case-folded, per element of a list; keys of nested mappings are joined by `.`."""
-    yield from _flattened("tag", tags)
-    for key, value in front_matter.items():
+    yield from _flattened("tag", document.tags)
+    for key, value in document.front_matter.items():
         yield from _flattened(fold(key), value)
+    if document.written_status:
+        yield WRITTEN_STATUS, document.written_status
 
 
 def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:

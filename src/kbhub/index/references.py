@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 from kbhub.errors import UsageError
-from kbhub.index.engine import ChunkRow, DocumentRow, Index, numbers, title_above
+from kbhub.index.engine import WRITTEN_STATUS, ChunkRow, DocumentRow, Index, numbers, title_above
 from kbhub.types import Base, Chunk, Discovery, Query
 from kbhub.values import DAY_SECONDS, struct
 
@@ -310,10 +310,8 @@ UNTIL_KEYS = ("expires", "review", "review_by", STALE_AFTER, "valid_until")
 SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
 
 MISLEADING = "misleading"
-
 _TRUSTED_BY = ("generated.by", "verified.by")
-
-_KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status", MISLEADING, *_TRUSTED_BY))
+_KEYS = ", ".join(map(repr, (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status", WRITTEN_STATUS, MISLEADING, *_TRUSTED_BY)))
 
 ENDED = ("superseded", "deprecated")
 """First word of a `status` of a document that is no longer valid."""
@@ -362,24 +360,19 @@ class Declarations:
     """One of `TRUST`, of those that say it."""
 
 
+def status_in(chunks: Iterable[Chunk]) -> str:
+    """Return what the text of a document, in order, says of its status: "accepted", or one of `ENDED` and by what."""
+    for chunk in chunks:
+        for match in _STATUS.finditer(chunk.text) if "status" in chunk.text.casefold() else ():
+            if match["section"] or chunk.start_line + chunk.text.count("\n", 0, match.start()) <= HEAD_LINES:
+                more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
+                return f"{match['word'].casefold()} {more}".strip()[:_MOST_WORDS]
+    return ""
+
+
 def declared(index: Index, documents: Collection[DocumentRow], now: float) -> Declarations:
     """Return what documents declare of themselves; `now` is in seconds since the epoch."""
-    rows = index.rows(
-        "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
-        "AND text @alike '%status%' ORDER BY start_line DESC",
-        numbers([document.id for document in documents if document.kind == "document"]),
-    )
-    reasons = dict[int, str]()
-    for number, start, text in rows:
-        for match in _STATUS.finditer(text):
-            if match["section"] or start + text.count("\n", 0, match.start()) <= HEAD_LINES:
-                more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
-                reasons[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
-                break
-    accepted = [number for number, status in reasons.items() if status.startswith(_ACCEPTED)]
-    for number in accepted:
-        del reasons[number]
-    decided, rejected, trust = set(accepted), set[int](), dict[int, str]()
+    reasons, decided, rejected, trust = dict[int, str](), set[int](), set[int](), dict[int, str]()
     today = datetime.fromtimestamp(now, UTC).date().isoformat()
     for number, key, value in index.rows(
         "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
@@ -396,10 +389,10 @@ def declared(index: Index, documents: Collection[DocumentRow], now: float) -> De
             why = f"superseded by {value}" if str(value).strip() else ""
         elif key == MISLEADING:
             why = "said to be misleading" if re.fullmatch("0*[1-9][0-9]*|true", str(value), re.IGNORECASE) else ""
-        elif key == "status":
+        elif key in ("status", WRITTEN_STATUS):
             status = " ".join(str(value).split())
             why = status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else ""
-            decided |= {number} if status.casefold() == _ACCEPTED else set()
+            decided |= {number} if status.casefold().startswith(_ACCEPTED) else set()
             rejected |= {number} if status.casefold() == REJECTED else set()
         elif isinstance(value, str) and value[:4].isdigit():
             if key == STALE_AFTER:

@@ -25,7 +25,7 @@ from kbhub.documents.source import IsolatedParser, chunks_of, packed, parse_text
 from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewDocument
-from kbhub.index.references import chunk_key, document_id, embedded_text
+from kbhub.index.references import chunk_key, document_id, embedded_text, status_in
 from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
 from kbhub.sync.comparison import DeletedTexts, trusted_time
@@ -173,6 +173,7 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
         keys=tuple([chunk_key(embedded_text(document.title, kind, chunk)) for chunk in chunks]),
         kind=kind,
         links=document.links,
+        written_status=status_in(chunks) if kind == "document" else "",
     )
 
 

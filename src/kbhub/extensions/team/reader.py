@@ -46,7 +46,6 @@ _WORDS = {
     "iso_date": "value ~ '^[0-9]{4}-[0-9]{2}'",
     "greatest": "greatest",
     "position": "strpos",
-    "alike": "ILIKE",
     "each": "",
 }
 """What engines write differently. A list that is a condition is an array."""

@@ -223,7 +223,7 @@ class PostgresWriter:
             rows["document"].append((document_id, document.path, *named, *fields, *times))
             if (content := self._content(document)) is not None:
                 rows["file"].append((document_id, content))
-            for place, (name, value) in enumerate(properties(document.front_matter, document.tags)):
+            for place, (name, value) in enumerate(properties(document)):
                 rows["property"].append((document_id, place, *_property(name, value)))
             for place, link in enumerate(document.links):
                 texts = map(_storable, (link.target, link.fragment, link.text))

@@ -182,7 +182,6 @@ _WORDS = {
     "iso_date": "value GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'",
     "greatest": "max",
     "position": "instr",
-    "alike": "LIKE",
     "each": "+",
 }
 """What engines write differently. `+` keeps SQLite from using an index, and so from going through all with a key."""
@@ -373,7 +372,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             ),
         )
         row = self._connection.last_insert_rowid()
-        found = [(row, key, value) for key, value in properties(document.front_matter, document.tags)]
+        found = [(row, key, value) for key, value in properties(document)]
         self._connection.executemany("INSERT INTO property VALUES (?, ?, ?)", found)
         links = [(row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links]
         self._connection.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)

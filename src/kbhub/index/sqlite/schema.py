@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Increased whenever tables, tokens, chunks or vectors change; another version means a rebuild."""
 
 NAME = "name"
