@@ -139,7 +139,7 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 59670,
+    "lines": 59667,
     "code lines": 42115,
     "files under 60 lines": 3,
     "class names in two files": 0,

@@ -37,10 +37,8 @@ Why = Literal["asked", "decided", "corrected"]
 MOST_PROPOSALS = 3
 """Proposals per session: issue "Knowledge that arrives by itself"."""
 
-SHORTEST, LONGEST = 24, 400
-"""Length limits of a sentence: shorter ones need their context, longer ones are pastes."""
-
-LEAST_CONTENT = 3
+SHORTEST, LONGEST, LEAST_CONTENT = 24, 400, 3
+"""Length limits of a sentence (shorter ones need their context, longer ones are pastes), and least words in it."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'])|\n+")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)

@@ -53,9 +53,7 @@ from kbhub.workspace.trash import Trash, former_stem
 ATTEMPTS = 5
 """Pushes tried while other machines push, too."""
 
-MOST_SYNCED, MOST_SYNCED_BYTES = 8, 1 << 20
-
-MOST_GONE = 10_000
+MOST_SYNCED, MOST_SYNCED_BYTES, MOST_GONE = 8, 1 << 20, 10_000
 
 _ID = re.compile(r"\w[\w .,+'()&-]{0,99}")
 

@@ -121,16 +121,17 @@ _VALUE = re.compile(
 )
 
 _LEAVES = re.compile(
-    r"(?i)^not\b|\b(?:no (?:longer|more)|no(?:body| one)|(?:instead|rid|place) of|rather than|replac(?:ed?|es|ing)|"
+    r"(?i)^not\b|\b(?:no (?:longer|more)|no(?:body| one)|(?:instead|rid|place) of|rather than|(?:replac(?:ed?|es|ing)|"
     r"dropp?(?:ed|ing)?|ripped out|cancel+ed|left|leaving|forget|stop(?:ped)?|quit|g[ai]ve up|abandon(?:ed)?|retired|"
-    r"removed|deprecated|scrapped|closed|ended|shut down|(?:away|(?:took|takes) over|moved?|moving|switch(?:ed)?|"
-    r"migrated?|changed?|ported|went)\b.{0,40}?\b(?:from|off|out of))\b"
+    r"removed|deprecated|scrapped|closed|ended|shut down)(?! (?:from|in|off|out|on)\b)|(?:away|(?:took|takes) over|"
+    r"moved?|moving|switch(?:ed)?|migrated?|changed?|ported|went)\b.{0,40}?\b(?:from|off|out of))\b"
 )
 """Words before what came to an end, or was left for something else; `_IS_OVER`, those after it."""
 
 _IS_OVER = re.compile(
-    r"(?i)\b(?:no longer|any ?more|gone|ended|history|closed|expired|r[au]n out|retirement|"
-    r"(?:is|are|was|were|been|got)\b.{0,20}?\b(?:over|retired|shut|cancel+ed|replaced|dropped|unplugged|deprecated|obsolete|frozen|off))\b"
+    r"(?i)\b(?:no longer|any ?more|gone|ended|archived|history|closed|expired|too (?:expensive|slow|old|small)|"
+    r"r[au]n out|retirement|(?:is|are|was|were|been|got)\b.{0,20}?\b(?:over|retired|shut|cancel+ed|replaced|dropped|"
+    r"unplugged|deprecated|obsolete|frozen|off))\b"
 )
 
 _HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")
@@ -163,11 +164,15 @@ class Statement:
         return frozenset().union(*self.terms.values())
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """The stems of names and numbers after the first word."""
+        return Statement(" ".join(filter(_NAME.search, self.text.split()[1:]))).words
+
+    @cached_property
     def point(self) -> frozenset[str]:
         """The stems of names, numbers and the last half of the words: what may come to an end."""
         words = self.text.split()
-        late = [word for at, word in enumerate(words) if at >= len(words) // 2 or (at and _NAME.search(word))]
-        return Statement(" ".join(late)).words
+        return self.names | Statement(" ".join(words[len(words) // 2 :])).words
 
     @cached_property
     def ended(self) -> frozenset[str]:
@@ -199,7 +204,8 @@ def likeness(older: Statement, newer: Statement) -> float:
 
 def ends(older: Statement, newer: Statement) -> bool:
     """Return whether a statement says that the point of an older one, and not something else, came to an end."""
-    return not newer.ended.isdisjoint(older.point) and 2 * len(newer.ended & older.words) > len(newer.ended)
+    most = 2 if newer.ended.isdisjoint(older.names) else 4  # a name tells more than other words
+    return not newer.ended.isdisjoint(older.point) and most * len(newer.ended & older.words) > len(newer.ended)
 
 
 def statements(text: str) -> list[Statement]:
