@@ -139,8 +139,8 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 235,
-    "lines": 59667,
-    "code lines": 42115,
+    "lines": 59666,
+    "code lines": 42112,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,

@@ -47,8 +47,10 @@ def test_a_title_that_says_more_of_the_query_is_about_it_and_a_rare_word_counts_
     assert much.title == pytest.approx(2 / 4, abs=0.2)
     assert much.about == pytest.approx(5 / 6)
 
+    assert QueryTerms(terms("route priority")).examine("## Priority of a route", ("Guide",), "Routes").heading == 1
+    assert QueryTerms(terms("route priority")).examine("", ("Route",), "").heading == pytest.approx(1 / 8)
+    assert QueryTerms(terms("--pre")).examine("", ("pre_start",), "").heading == 0
     asked = QueryTerms(terms("people kubernetes"))
-
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
 
 
@@ -56,13 +58,11 @@ def test_signals_can_be_left_out(environment):
     environment.write("knowledge/a.md", "# Pool\n\n## max_retries\n\nmax_retries pool\n")
     (hit,) = synced(environment).search(Query(text="max_retries pool", explain=True, without=("phrase", "title"))).hits
 
-    assert {part.name for part in hit.trace.signals} & {*AMOUNTS} == {"identifier", "definition", "about"}
+    assert {part.name for part in hit.trace.signals} & {*AMOUNTS} == {"identifier", "definition", "about", "heading"}
 
 
 @pytest.mark.parametrize("query", ["max_retries", "max-retries", "MAX_RETRIES", "max retries"])
-@pytest.mark.parametrize(
-    "text", ["maxRetries", "MaxRetries", "maxRetry", "HTTPMaxRetries", "max_retries", "µ maxRetries"]
-)
+@pytest.mark.parametrize("text", ["maxRetries", "maxRetry", "HTTPMaxRetries", "max_retries", "µ maxRetries"])
 def test_a_name_covers_its_other_spellings(query, text):
     """In the text, its headings and its title, in ASCII and beyond: who writes `max_retries` means `maxRetries`."""
     asked = QueryTerms(terms(query))

@@ -69,18 +69,10 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
             problems.append(Problem(subject=base.id, message=str(error)))
         return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
     return BaseStatus(
-        base=base,
-        documents=documents,
-        chunks=chunks,
-        vectors=vectors,
-        reranked=embedded(hub, base) if hub.transformer() else None,
-        index=None if base.engine else index.path,
-        index_bytes=index_bytes,
-        synced=synced,
-        passed_over=passed_over(hub, base),
-        indexing=indexing,
-        problems=tuple(problems),
-    )
+        base=base, documents=documents, chunks=chunks, vectors=vectors, index_bytes=index_bytes, synced=synced,
+        reranked=embedded(hub, base) if hub.transformer() else None, index=None if base.engine else index.path,
+        passed_over=passed_over(hub, base), indexing=indexing, problems=tuple(problems),
+    )  # fmt: skip
 
 
 def typed_into(here: Path | None, path: str, bases: Iterable[Base]) -> list[tuple[Base, str]]:
@@ -155,19 +147,12 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
             break
     listed = [
         Listed(
-            ref=ref_of(base, row.path, bases),
-            docid=short[row.docid],
-            base=base.id,
-            path=row.path,
-            title=row.title,
-            date=date_of(row),
-            tags=row.tags,
-            kind=row.kind,
-            size=row.size,
+            ref=ref_of(base, row.path, bases), docid=short[row.docid], base=base.id, path=row.path, title=row.title,
+            date=date_of(row), tags=row.tags, kind=row.kind, size=row.size,
             contexts=matching(base.contexts, everywhere, row.path),
         )
         for base, row in documents
-    ]
+    ]  # fmt: skip
     lacking = [skipped[base.id] for base in (chosen if documents else meanings[0][0]) if base.id in skipped]
     return Documents(documents=tuple(listed), skipped=tuple(lacking))
 

@@ -64,11 +64,14 @@ COMMONEST = 0.3
 OTHER, SAME = 0.3, 0.8
 """Cosines up to which two words mean something else, and from which they mean the same."""
 
+_STOPPED = frozenset(stems(" ".join(STOP_WORDS)))
+_HEADING = re.compile(r"^#{2,6}[ \t]+(.+)$", re.MULTILINE)
+
 _bare = methodcaller("strip", MARKS)
 """Strips a word of punctuation."""
 
 
-AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
+AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2, "heading": 0.6}
 """Field of `Evidence` → the most that this signal adds, on a scale where the best keyword and semantic values sum to 1.
 Each earns its place on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
 
@@ -253,15 +256,23 @@ class QueryTerms:
             for stem in parts:
                 shares[stem] += rare / len(parts)
         covered = sum([rare * _found_of(everywhere, stems) for _, stems, rare in terms])
-        named = defined = rare_names = 0.0
+        named = defined = rare_names = asked = 0.0
+        tops = [*headings[-1:], *_HEADING.findall(text)]
+        subjects = set[str]() if self._names else set(tops)
         for pattern, weight, rare in self._names:
             places = [match.start() for match in pattern.finditer(text)]
             headed = pattern.search(headings[-1] if headings else title) is not None
+            subjects.update(filter(pattern.search, tops))
             if headed or places:
                 named += weight
                 rare_names += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
+        for subject in subjects:
+            own = frozenset(short_stems(subject)) - _STOPPED
+            if own - titles:
+                has = sum([weight for stems, weight in self._weights if own.issuperset(stems)]) / self._total
+                asked = max(asked, (has * len(self._stems & own) / len(own)) ** 3)
         missing = tuple([(word, rare) for word, stems, rare in terms if not everywhere.issuperset(stems)])
         return Evidence(
             coverage=covered / self._rarity, together=_together(words, shares) / self._rarity,
@@ -270,7 +281,8 @@ class QueryTerms:
             literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum([weight for stems, weight in self._weights if titles.issuperset(stems)]) / self._total,
-            missing=missing, text=text, name=(*titled, *short_stems(headings[-1] if headings else "")),
+            heading=asked, missing=missing, text=text,
+            name=(*titled, *short_stems(headings[-1] if headings else "")),
         )  # fmt: skip
 
 

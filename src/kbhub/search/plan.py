@@ -138,6 +138,8 @@ class Evidence:
     """Share of the words of the document's title that are in the query."""
     about: float
     """Share of the terms, by weight, that are in the document's title."""
+    heading: float
+    """How far a heading here is all that the query asks: the shares of each in the other, multiplied and cubed."""
     missing: tuple[tuple[str, float], ...]
     """The terms that coverage lacks, with their rarity."""
     text: str
