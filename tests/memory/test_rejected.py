@@ -117,10 +117,9 @@ def test_an_export_keeps_what_was_rejected_and_what_misled(hub, environment, tmp
 
 def test_hooks_warn_with_a_prompt_and_with_a_file(shop, environment):
     remember(shop, "charge() takes an order.", about=["src/pay.py"])
-    one = remember(
-        shop, f"{TRIED} Moving charge() to a thread failed, too.", rejected=True, about=["src/pay.py"]
-    ).memory
+    one = remember(shop, f"{TRIED} So did charge() in a thread.", rejected=True, about=["src/pay.py"]).memory
 
+    assert not said(shop, event("prompt", environment.project, prompt="Which fixtures share one port?"))
     prompt = said(shop, event("prompt", environment.project, prompt=f"Please {QUESTION}."))
     assert f'- read(refs="{one.ref}")' in prompt
     assert MARK in prompt

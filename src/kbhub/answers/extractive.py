@@ -287,12 +287,11 @@ def _fitted(unit: Unit, room: int) -> Unit:
 
 def nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:
     """Return the cosine of each text to the question, or nothing without a working embedder."""
-    cosines: list[float] = []
-    with suppress(EmbedderError):
-        if embedder and texts:
+    if embedder and texts:
+        with suppress(EmbedderError):
             vectors = embedder.embed([question, *texts])
-            cosines = (vectors[1:] @ vectors[0]).tolist()
-    return cosines
+            return [*map(float, vectors[1:] @ vectors[0])]
+    return []
 
 
 def _chosen(choices: Sequence[Choice], weights: Sequence[WeightedTerm], room: int) -> tuple[list[Choice], int]:

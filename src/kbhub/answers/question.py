@@ -55,7 +55,6 @@ NOT_YET_TEXT = "Nothing found yet that covers this."
 NOT_SEARCHED_TEXT = "No base could be searched."
 NOT_ANSWERED_TEXT = "The nearest passages do not answer this."
 
-
 FOUND = ("verdict", "searched", "skipped", "unmatched")
 
 PROMPT_TOKENS = 3_000

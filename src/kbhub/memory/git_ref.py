@@ -38,8 +38,7 @@ _NAME = re.compile(r"\w[\w .,+'()&-]*\.md")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ENTRY = re.compile(r"(\d+) (\w+) ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
 
-FETCH_SECONDS = 120
-LOCAL_SECONDS = 30
+FETCH_SECONDS, LOCAL_SECONDS = 120, 30
 SHOWN_CHARACTERS = 300
 
 PROTOCOLS = "https:http:ssh:git:file"

@@ -50,10 +50,8 @@ from kbhub.workspace.git import Identity, git_root, identify
 from kbhub.workspace.settings import first_error
 
 MOST_FILES = 100_000
-MOST_RELATIONS = 1000
 _NO_TAG = re.compile(r"[^\w./+-]+")
 _NO_SEGMENT = re.compile(r"[^\w.-]+")
-_GRAPH_TYPES = ("entity", "relation")
 
 
 MAX_IMPORT_BYTES = 64 << 20
@@ -99,7 +97,7 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record] | None:
     relations: dict[str, list[str]] = {}
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     first = _json(lines[0][1]) if lines else None
-    if not isinstance(first, dict) or first.get("type") not in _GRAPH_TYPES:
+    if not isinstance(first, dict) or first.get("type") not in ("entity", "relation"):
         return None
     for number, line in lines:
         item = _json(line)
@@ -124,7 +122,7 @@ def _entity(name: str, entity: dict[str, Any], relations: list[str]) -> Record:
     lines = [f"# {title}", ""]
     lines += [f"- {text}" for observation in entity.get("observations", []) if (text := _text(observation))]
     if relations:
-        lines += ["", "## Relations", "", *(f"- {_text(relation)}" for relation in relations[:MOST_RELATIONS])]
+        lines += ["", "## Relations", "", *(f"- {_text(relation)}" for relation in relations)]
     fields = {
         "title": title,
         "tags": _tags([_text(entity.get("entityType"))]),
