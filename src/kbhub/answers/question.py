@@ -22,12 +22,12 @@ from kbhub.answers.passages import SEARCHED_HITS, fitting, nearest, packed, tier
 from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import ASKS_DECISION
-from kbhub.index.query.parser import beginning, stems
+from kbhub.index.query.parser import STOP_WORDS, beginning, stems
 from kbhub.index.query.spelling import known_stems
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
 from kbhub.search.evidence import rarity
-from kbhub.search.judge import LEADING_NOTES, is_unfinished
+from kbhub.search.judge import LEADING_NOTES, NEWEST, is_unfinished
 from kbhub.search.plan import TermWeights
 from kbhub.search.search import NO_LLM_INSTALLED, LlmOptions, search_assisted
 from kbhub.types import Query
@@ -45,9 +45,10 @@ bases that nothing answers, at most 3 get that."""
 
 NEAREST_QUOTED = 3
 
-UNUSUAL, UNUSUAL_KNOWN, NEAR_WORD, LEAST_ASKED = 0.75, 1.1, 0.45, 0.2
+UNUSUAL, UNUSUAL_KNOWN, NEAR_WORD, LEAST_ASKED, ENGLISH = 0.75, 1.1, 0.45, 0.2, 0.3
 """Rarity from which a question may turn on a word that occurs nowhere (if the packaged model does not know it, if it
-does); the cosine to a word of the passages that may mean the same; and the share, by rarity, that such words need."""
+does); the cosine to a word of the passages that may mean the same; the share, by rarity, that such words need; and that
+of function words in an English question: ordinary words of other languages (`wo`, `pourquoi`) count as rare."""
 
 NOT_COVERED_TEXT = "These bases probably do not cover this, or use other words."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
@@ -62,11 +63,9 @@ PROMPT_TOKENS = 3_000
 4,096 that local models are run with.
 """
 
-BUDGET = 2_000
-"""Estimated tokens of passages if no answer is to be written and no budget is given."""
-
-ROOMY = 400
-"""Tokens that fit a passage of some lines with its reference, however long the names."""
+BUDGET, ROOMY = 2_000, 400
+"""Estimated tokens of passages if no answer is to be written and no budget is given, and those that fit a passage of
+some lines with its reference, however long the names."""
 
 NOTHING_FITS = "No passage fits in a budget of {budget} tokens with its reference; {roomy} would hold a few lines."
 
@@ -125,11 +124,12 @@ def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequenc
 
 
 def _turns_on_missing(prepared: Prepared) -> bool:
-    """Return whether a question turns on words that occur nowhere, nor others in the passages that mean the same."""
-    known = known_stems()
+    """Return whether an English question turns on words that occur nowhere, nor others that mean the same."""
+    said, known = prepared.question.lower().split(), known_stems()
+    english = len(STOP_WORDS.intersection(said)) >= ENGLISH * len(said)
     rare = [
         word
-        for word in prepared.unmatched
+        for word in (prepared.unmatched if english else ())
         if rarity(word) >= (UNUSUAL_KNOWN if known.issuperset(stems(word)) else UNUSUAL)
     ]
     words = " ".join(passage.text for passage in prepared.passages).split()
@@ -257,7 +257,7 @@ def prepare(
     )
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
-        passages = nearest(hub, result, prepared, _sentence_embedder(hub))
+        passages = () if NEWEST in result.notes else nearest(hub, result, prepared, _sentence_embedder(hub))
         return prepared.model_copy(update={"outcome": "not_covered", "passages": passages})
     if options.budget or options.written_by == "none":
         budget = options.budget or BUDGET

@@ -148,7 +148,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     if named and plan.both:  # by its meaning, a name is near everything
         meant = {"keyword", evidence.NAME, conversations.NEWER}
         hits = [hit for hit in hits if any(part.signal in meant for part in hit.parts)]
-    if not (hits or query.min_score) and complete and _OTHER_SCRIPT.search(query.text):
+    if not (hits or query.min_score or query.mode == "keyword") and complete and _OTHER_SCRIPT.search(query.text):
         return _listing(plan, bases, trust)
     kept = hits
     if query.min_signals > 1:
