@@ -240,15 +240,6 @@ def test_a_script_does_what_it_says(name, kbhub, unpacked, monkeypatch, capsys):
     assert re.search(expected, capsys.readouterr().out, re.DOTALL)
 
 
-def test_a_script_says_a_failure_in_one_line(environment, kbhub, monkeypatch):
-    nowhere = environment.home / "nowhere"
-    monkeypatch.setattr(sys, "argv", ["question.py", str(nowhere), "x"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(EXAMPLES / "python-api" / "question.py"), run_name="__main__")
-
-    assert ended.value.code == f"question.py: --root {nowhere} is not a directory; name an existing one."
-
-
 def test_files_of_the_memory_tool_are_memories(environment, unpacked):
     hub = environment.hub(root=unpacked.project / "examples/team")
     run = runpy.run_path(str(EXAMPLES / "python-api" / "memory_tool.py"))["run"]

@@ -91,18 +91,6 @@ def test_failures_have_one_root(user):
         kbhub.remember(kbhub.Hub.open(read_only=True), "Nothing is written.")
 
 
-def test_what_is_remembered_is_listed_asked_and_forgotten(user):
-    hub = kbhub.Hub.open()
-    hub.sync()
-    made = kbhub.remember(hub, "Releases need the VPN.", tags=("deploy",))
-
-    assert [one.id for one in kbhub.memories(hub).memories] == [made.memory.id]
-    answer = kbhub.ask(hub, "how to roll back", options=kbhub.AskOptions(written_by="extractive"))
-    assert (answer.outcome, answer.references[0].ref) == ("written", "rollback.md")
-    assert kbhub.forget(hub, [made.memory.id]).memories[0].id == made.memory.id
-    assert kbhub.memories(hub).total == 0
-
-
 @pytest.mark.slow
 def test_a_strict_type_checker_accepts_a_script(tmp_path):
     from mypy import api

@@ -92,12 +92,6 @@ def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
     assert not (Path(home["HOME"]) / ".local/bin/kbhub").exists()
 
 
-def test_pipx_installs_the_wheel(wheel, home):
-    run(home, UV, "tool", "run", "pipx", "install", "--python", sys.executable, wheel)
-
-    assert answers(home, "kbhub")
-
-
 def test_pip_installs_the_wheel(wheel, home, venv):
     run(home, venv / "pip", "install", "-q", wheel)
 
@@ -231,18 +225,6 @@ def test_the_release_makes_what_the_stores_take(wheel, home, tmp_path):
     for name in archives:
         with tarfile.open(stores / name) as opened:
             assert "./gemini-extension.json" in opened.getnames()
-
-
-@pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="a source distribution has no benchmarks")
-def test_a_newcomers_first_steps_can_be_timed(wheel, tmp_path):
-    script, taken = ROOT / "benchmarks" / "first_steps.py", tmp_path / "taken.json"
-    done = made(sys.executable, script, "--wheel", wheel, "--json", taken)
-    skip_without_index(done)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    steps = list(json.loads(taken.read_text("utf-8")))
-    assert steps[:2] == ["python -m venv", "pip install of the wheel"]
-    assert {"first answer", "hook, event 1", "first search in a .txt file"} <= set(steps)
 
 
 CUT_OFF = ["unshare", "-rn"]

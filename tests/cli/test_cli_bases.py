@@ -40,17 +40,6 @@ def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
     assert (again.code, again.err) == (2, "kbhub: No base 'o2'; there are: notes.\n")
 
 
-def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
-    assert kbhub("ls").out.splitlines()[-1].split()[1:] == ["notes@ops/a.md", "A", "|", "b", "2024-01-02", "#x", "#y/z"]
-    assert len(kbhub("ls", "notes").out.splitlines()) == 1
-    assert len(kbhub("ls", "notes/ops/*.md").out.splitlines()) == 1
-    assert len(kbhub("ls", "*.md").out.splitlines()) == 2
-    assert len(kbhub("ls", "rollback.md").out.splitlines()) == 1
-    nothing = kbhub("ls", "notes/nope")
-    assert (nothing.code, nothing.out) == (1, "")
-    assert "notes" in nothing.err
-
-
 def test_every_listing_is_valid_in_every_format(kbhub):
     for line in ("ls notes/nope", "base list", "base context list", "status", "search rollback", "read rollback.md"):
         command = line.split()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from kbhub.models.embedding import packaged_embedder
-from ollama_server import DIMENSIONS
 
 
 @pytest.fixture
@@ -60,11 +59,3 @@ def test_a_text_has_a_vector_unless_there_is_no_embedder(kbhub, monkeypatch):
     assert "knows none of its words" in kbhub("dev", "embed", "წიგნი").err
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
     assert "No embedder" in kbhub("dev", "embed", "x", code=2).err
-
-
-def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
-    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "ollama/embeddinggemma")
-    out = json.loads(kbhub("dev", "embed", "--query", "roll back", "--json").out)
-    assert out["embedder"] == "ollama/embeddinggemma"
-    assert out["dimensions"] == DIMENSIONS == len(out["vectors"][0])
-    assert server.asked("/api/embed")[-1]["input"] == ["task: search result | query: roll back"]

@@ -110,6 +110,8 @@ def test_a_base_that_is_gone_or_a_file_is_an_error(folder):
         ),
         # a later file has the last word
         ("a.md b.md", {".gitignore": "a.md\n", ".kbhubignore": "!a.md\nb.md\n"}, "a.md"),
+        # taking a folder back does not take back its files
+        ("sub/a.md sub/b.markdown", {".gitignore": "*.md\n!sub\n!sub/\n"}, "sub/b.markdown"),
         # naming what is wanted
         ("a.md x/y/b.md x/y/c.txt", {".kbhubignore": "*\n!*/\n!*.md\n"}, "a.md x/y/b.md"),
         # a base that keeps itself out of git is not empty for that

@@ -406,6 +406,16 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     assert len(text.encode()) <= FULL_ANSWER_BYTES
 
 
+def test_a_finding_is_one_line_of_limited_length_for_a_model(audited):
+    text = f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"
+    text, _ = model_answer(audit_report(audited({"a.md": text}, checks=["links", "related"])), FULL_ANSWER_BYTES)
+
+    assert text.count(" related: ") == 2
+    assert "'gone'" in text
+    assert text.count("\n") == 4
+    assert "\x1b" not in text
+
+
 def test_no_document_can_make_an_audit_fail(audited):
     hostile = {
         "a.md": b"\xff\xfe\x00\xd8\n[[x]]\n",

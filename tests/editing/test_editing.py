@@ -422,6 +422,17 @@ def test_a_text_with_front_matter_is_a_whole_document_and_said_where_it_cannot_b
     assert any("not valid YAML" in warning for warning in done.warnings)
 
 
+def test_keys_are_set_without_touching_anything_else(hub, shop):
+    keys = {"tags": ["ops", "new one"], "Owner": "Bo", "status": "done"}
+    write_document(hub, "rollback", front_matter=keys, mode="update")
+
+    expected = ROLLBACK.replace("'Ada'", "Bo").replace("- runbook\n---", "- new one\nstatus: done\n---")
+    assert bytes_of(shop, "rollback.md").decode() == expected
+    write_document(hub, "rollback", front_matter={"status": None, "tags": None}, mode="update")
+    removed = "tags:\n  - ops  # always\n  - new one\nstatus: done\n"
+    assert bytes_of(shop, "rollback.md").decode() == expected.replace(removed, "")
+
+
 def test_what_is_as_asked_already_is_not_written(hub, shop):
     file = shop.project / "knowledge" / "rollback.md"
     before = file.stat()
@@ -431,8 +442,12 @@ def test_what_is_as_asked_already_is_not_written(hub, shop):
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-def test_a_document_that_does_not_decode_is_left_alone(hub, shop):
+def test_line_endings_and_a_missing_newline_stay_and_a_document_that_does_not_decode_is_left_alone(hub, shop):
     """An edit would write replacement characters over its bytes."""
+    shop.write("knowledge/old.md", b"\xff\xfe" + "# Ö\r\n\r\ntext".encode("utf-16-le"))
+    write_document(hub, "old", text="mehr\nText\n", mode="append")
+    assert bytes_of(shop, "old.md") == b"\xff\xfe" + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode("utf-16-le")
+
     shop.write("knowledge/latin.md", "# Caf\xe9\n".encode("latin-1"))
     with pytest.raises(WriteRefused, match="lose bytes"):
         write_document(hub, "latin", text="x", mode="append")

@@ -358,6 +358,15 @@ def test_bases_share_what_is_compared(apart):
     assert found / 200 >= 0.97
 
 
+def test_a_small_base_gives_nothing_that_may_not_be_found():
+    """It has fewer chunks to compare than each base is granted, and others besides."""
+    stored, allowed = vectors(20_040), np.arange(40) % 2 == 0
+    large, small = sign(None, np.arange(20_000), reader(stored)), sign(None, np.arange(40), reader(stored[-40:]))
+    _, near = likely([(large, True), (small, allowed)], stored[0], 100)
+
+    assert near.tolist() == np.flatnonzero(allowed).tolist()
+
+
 @pytest.mark.parametrize("share", [0.1, 0.6, 1])
 def test_what_may_not_be_found_takes_no_place(share):
     """Among some of 20,000 vectors, nearly all of the ten nearest of those are candidates, and nothing else is."""

@@ -158,6 +158,20 @@ async def test_roots_that_change_are_asked_for_again(shop):
     assert asked == [shop.project.as_uri(), other.as_uri()]
 
 
+async def test_roots_that_change_do_not_count_where_something_else_names_the_workspace(shop):
+    asked = []
+
+    async def answer(_context):
+        asked.append(1)
+        return ListRootsResult(roots=[])
+
+    async with listening(KbhubServer(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
+        await client.session.send_notification(RootsListChangedNotification())
+        await client.call_tool("search", {"query": "deploy"})
+
+    assert asked == []
+
+
 async def append(client):
     await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
 
@@ -202,6 +216,8 @@ async def test_what_cannot_be_followed_is_refused_and_the_first_base_that_can_be
         for number in range(MAX_SUBSCRIPTIONS):
             await client.subscribe_resource(f"kbhub://project/{number}.md")
         many = await refused(client.subscribe_resource(URI))
+        await client.unsubscribe_resource("kbhub://project/0.md")
+        await client.subscribe_resource(URI)
 
     assert (error.code, error.data) == (INVALID_PARAMS, {"uri": "file:///etc/passwd"})
     assert many.code == INVALID_PARAMS

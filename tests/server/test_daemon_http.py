@@ -22,6 +22,7 @@ from mcp.types import ListRootsResult, Root
 
 from conftest import make_environment, make_repository
 from daemons import (
+    INITIALIZE,
     META,
     PATIENCE,
     endpoint,
@@ -32,7 +33,7 @@ from daemons import (
     until,
     windows,
 )
-from fuzzed_frames import REFUSALS
+from fuzzed_frames import REFUSALS, REFUSED, Fuzz
 from kbhub.cli.app import run
 from kbhub.errors import UsageError
 from kbhub.server.daemon import http, loopback
@@ -346,17 +347,20 @@ def test_who_says_nothing_keeps_nobody_out(served):
     assert listed.status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("data", "identifier"),
-    [(b"garbage", None), (b"[" * 1_000, None), (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": ', 7)],
-)
-def test_a_body_that_is_no_request_is_refused_to_its_id(served, data, identifier):
+@pytest.mark.parametrize(("seed", "count"), [(1, 20), pytest.param(2, 200, marks=pytest.mark.slow)])
+def test_every_frame_is_answered_over_http(served, seed, count):
     environment, _, url, _, server = served
-    headers = question()["headers"] | headers_of(environment, **{"Content-Type": "application/json"})
-    answer = httpx2.post(url, headers=headers, content=data, timeout=PATIENCE)
-
-    assert (answer.status_code, answer.json()["id"]) == (400, identifier)
-    assert answer.json()["error"]["code"] in REFUSALS
+    fuzz = Fuzz(seed, modern=False)
+    headers = headers_of(environment, Accept="application/json, text/event-stream")
+    with httpx2.Client(headers={**headers, "Content-Type": "application/json"}, timeout=PATIENCE) as client:
+        opened = client.post(url, json={"jsonrpc": "2.0", "id": 0, **INITIALIZE})
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+        for one in (fuzz.frame() for _ in range(count)):
+            answer = client.post(url, headers=session, content=one.data)
+            assert answer.status_code < 500, (one, answer.text)
+            if one.owed == REFUSED:
+                assert (answer.status_code, answer.json()["id"]) == (400, one.id), one
+                assert answer.json()["error"]["code"] in REFUSALS, one
     assert ask(url, headers_of(environment)).status_code == 200
     assert b"Traceback" not in server.errors
 

@@ -99,15 +99,6 @@ async def test_the_two_main_tools_stay_in_sight_and_name_what_is_looked_for(ever
     ]
 
 
-async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):
-    async with Client(KbhubServer(everything.hub())) as client:
-        prompts = (await client.list_prompts()).model_dump_json(by_alias=True, exclude_none=True)
-        templates = (await client.list_resource_templates()).model_dump_json(by_alias=True, exclude_none=True)
-
-    assert tokens(prompts) < 300
-    assert tokens(templates) < 150
-
-
 async def test_tools_are_plain(everything):
     for tool in await listed(everything):
         schema = tool.input_schema

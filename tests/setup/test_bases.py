@@ -141,6 +141,13 @@ def test_bases_that_no_file_names_cannot_be_changed(folders):
         remove_base(folders.hub(bases={"extra": folders.home / "notes"}), "extra")
 
 
+def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
+    named = folders.write(folders.home / "other.json", "{}\n")
+    add_base(folders.hub(config=named), "~/notes")
+    assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
+    assert not (folders.home / ".kbhub.json").exists()
+
+
 @pytest.mark.parametrize(
     ("contexts", "everywhere", "path", "expected"),
     [

@@ -2,6 +2,8 @@
 
 import pytest
 
+import kbhub.sync.base_suggestions
+from conftest import make_repository
 from kbhub.sync.base_suggestions import outside
 from kbhub.sync.freshness import freshen
 
@@ -72,6 +74,24 @@ def test_a_base_of_the_users_within_the_project_counts(project):
     project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
 
     assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
+
+
+def test_the_look_is_bounded_and_says_so_and_names_of_a_clone_stay_short(project, monkeypatch):
+    for number in range(30):
+        project.write(f"{number}{'x' * 200}\n- ignore/a.md", "# A\n")
+    monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 50)
+
+    (note,) = notes_of(project)
+    assert note.startswith("At least ")
+    assert len(note) < 300
+
+
+def test_the_home_directory_is_no_project(environment):
+    """A repository of dotfiles is not counted."""
+    make_repository(environment.home)
+    environment.write(f"{environment.home}/notes.md", "# A\n")
+
+    assert outside(environment.hub(cwd=environment.home)) == ()
 
 
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]

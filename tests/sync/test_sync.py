@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import apsw
 import pytest
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -298,6 +299,13 @@ def test_progress_reaches_the_number_of_files_and_a_renamed_document_keeps_its_v
 
     assert counts(report) == (1, 0, 1, 4)
     assert (report.vectors_made, report.vectors_reused) == (0, 1)
+
+
+def test_one_process_indexes_and_the_others_say_so(folder):
+    folder.index_path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder.index_path}.lock"):
+        assert folder.sync().notes == ("Another kbhub process is indexing this base.",)
+    assert folder.sync().added == 5
 
 
 def test_who_asks_whether_an_index_is_written_is_not_taken_for_its_writer(folder):

@@ -138,27 +138,18 @@ def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expe
     for data, field, expected in (
         ([], "", "expected an object in braces, not []"),
         ('{"bases": {"a": {"knowledge": "~/a", "weight": 1e999}}}', "bases.a.weight", "weight"),
-        ({"bases": []}, "bases", "expected"),
         ({"bases": {"a": 3}}, "bases.a", "expected a path or an object, not 3"),
         ({"bases": {"a": {}}}, "bases.a.knowledge", "needs a folder"),
         ({"bases": {"a": ""}}, "bases.a", "at least 1 character"),
         ({"bases": {"a": "x\u0000y"}}, "bases.a", "control characters"),
         ({"bases": {"a": {"knowledge": "~/a", "weight": 0}}}, "bases.a.weight", "greater than 0"),
         ({"bases": {"a": {"knowledge": "~/a", "weight": "2"}}}, "bases.a.weight", 'a valid number, not "2"'),
-        ({"bases": {"a": {"knowledge": "~/a", "writable": "yes"}}}, "bases.a.writable", "a valid boolean"),
         ({"bases": {"a": {"knowledge": "~/a", "kind": "pdf"}}}, "bases.a.kind", "'document' or 'session'"),
         ({"bases": {"a": {"knowledge": "~/a", "include": "*.txt"}}}, "bases.a.include", 'not "*.txt"'),
         ({"bases": {"a": {"knowledge": "~/a", "contexts": {"x": 1}}}}, "bases.a.contexts.x", "a valid string"),
-        ({"repos": {"*": [1]}}, "repos.*.0", "a valid string"),
         ({"repos": {"*": {"a": 1}}}, "repos.*", "expected an id or a list of ids"),
         ({"docsFallback": "false"}, "docsFallback", "a valid boolean"),
-        ({"search": {"limit": "5"}}, "search.limit", "a valid integer"),
         ({"search": {"limit": 101}}, "search.limit", "less than or equal to 100"),
-        ({"search": {"mode": "fast"}}, "search.mode", "'keyword', 'semantic' or 'hybrid'"),
-        ({"search": 5}, "search", "expected"),
-        ({"embedder": {"model": 1}}, "embedder.model", "a valid string"),
-        ({"limits": {"fileBytes": 0}}, "limits.fileBytes", "greater than or equal to 1"),
-        ({"log": {"level": "LOUD"}}, "log.level", "'DEBUG'"),
     ):
         with pytest.raises(ConfigError) as caught:
             load(home, data)
@@ -237,8 +228,7 @@ def test_a_wrong_variable_is_an_error_or_a_warning_that_names_it(home, monkeypat
 
     for name, value in (
         *[("KBHUB_SEARCH__LIMIT", "many"), ("KBHUB_SEARCH__LIMIT", "0"), ("KBHUB_SEARCH__MODE", "fast")],
-        *[("KBHUB_READ_ONLY", "perhaps"), ("KBHUB_LIMITS__FILE_BYTES", "-1"), ("KBHUB_SEARCH", "not json")],
-        *[("KBHUB_SEARCH", "[]"), ("KBHUB_LOG__LEVEL", "quiet")],
+        *[("KBHUB_READ_ONLY", "perhaps"), ("KBHUB_SEARCH", "not json"), ("KBHUB_SEARCH", "[]")],
     ):
         with pytest.raises(ConfigError, match=rf"^{name}: "):
             load(home, env={name: value})
@@ -262,9 +252,7 @@ def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
     for data, field in (
         ('{"knowledge": }', ""), ("[]", ""), ('{"knowledge": "\\ud800"}', "knowledge"),
         ({"knowledge": 1}, "knowledge"), ({"knowledge": ""}, "knowledge"), ({"knowledge": None}, "knowledge"),
-        ({"knowledge": "a\u0000b"}, "knowledge"), ({"enabled": "no"}, "enabled"),
-        ({"inlineTags": "auto"}, "inlineTags"), ({"include": "*.txt"}, "include"), ({"exclude": [1]}, "exclude.0"),
-        ({"contexts": ["a"]}, "contexts"), ({"name": 5}, "name"), ({"cacheDir": []}, "cacheDir"),
+        ({"knowledge": "a\u0000b"}, "knowledge"), ({"enabled": "no"}, "enabled"), ({"exclude": [1]}, "exclude.0"),
     ):  # fmt: skip
         with pytest.raises(ConfigError) as caught:
             read_pointer(write(tmp_path, data))

@@ -577,6 +577,18 @@ def test_there_must_be_something_to_trust(place):
     assert place.trust_store.entries() == ()
 
 
+def test_a_folder_called_knowledge_may_be_a_project_with_a_pointer_and_a_link_of_that_name_is_none(place):
+    target = place.knowledge("home/notes")
+    pointer = place.pointer("knowledge", {"knowledge": str(target)})
+    (grant,) = place.trust(pointer.parent)
+    assert (grant.pointer, grant.target) == (pointer, target)
+    place.pointer("home/notes", {"knowledge": "./elsewhere"})
+    link = place.work / "knowledge"
+    link.symlink_to(target)
+    (grant,) = place.trust(link)
+    assert (grant.pointer, grant.target) == (link, target)
+
+
 # Phase 2: the user's own bases
 
 

@@ -367,9 +367,10 @@ def test_tags_and_titles_of_many_lines_are_bounded(name, line):
     assert scan_org(["#+title: some words"] * 1000, 0).title == ("some words " * 1000)[:MAX_HEADING_CHARS]
 
 
+@pytest.mark.parametrize("characters", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("piece", WORST)
-def test_anything_repeated_takes_a_moment(piece):
-    repeated = piece * (20_000 // len(piece))
+def test_anything_repeated_takes_time_as_it_is_long(piece, characters):
+    repeated = piece * (characters // len(piece))
     data = (repeated + "x\n== a" + repeated.replace("\n", " ") + "b").encode()
     for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
         assert len(parse_text(name, data).lines) == in_markdown(data.decode(), name).count("\n") + 1

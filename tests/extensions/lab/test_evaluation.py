@@ -113,13 +113,10 @@ def test_a_beir_folder_is_read(beir):
     ("file", "text", "fault"),
     [
         ("queries.jsonl", '{"_id": "q1", "text": "x"}\n{"_id": \n', r"queries\.jsonl, line 2: is not JSON"),
-        ("queries.jsonl", "[1]\n", r"queries\.jsonl, line 1: is not a JSON object"),
         ("queries.jsonl", '\n{"_id": "q1"}\n', r"queries\.jsonl, line 2: has no `text`"),
-        ("queries.jsonl", '{"_id": "q1", "text": ["x"]}\n', r"queries\.jsonl, line 1: `text` is not a string"),
         ("queries.jsonl", '{"_id": "q9", "text": "x"}\n', "no query has a relevant document"),
         ("corpus.jsonl", '{"_id": "a", "text": ""}\n{"_id": "a", "text": ""}\n', r"line 2: the document id 'a' occ"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\troll\n", r"qrels\.tsv, line 2: expected query-id"),
-        ("qrels.tsv", "q1\troll\tyes\n", r"qrels\.tsv, line 1: expected query-id"),
     ],
 )
 def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
@@ -143,9 +140,7 @@ def test_a_wrong_line_of_a_vault_is_named(vault):
     for row, fault in (
         ({"query": "x", "expected": "nowhere.md"}, "there is no document 'nowhere.md'"),
         ({"query": "x", "expected": "guide.md::Rolling back"}, "there is no section 'Rolling back' in 'guide.md'"),
-        ({"query": "x"}, "has no `expected`"),
         ({"query": "x", "expected": [3]}, "`expected` is"),
-        ({"query": "x", "expected": "guide.md", "also_valid": ["a"]}, "`also_valid` is not an object"),
         ({"id": "s1", "query": "x", "expected": "guide.md"}, "the query id 's1' occurs twice"),
     ):
         file.write_text(f"{right}{json.dumps(row)}\n", "utf-8")
@@ -198,18 +193,6 @@ def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):
     assert 0 <= verdicts["auc"] <= 1
 
 
-def test_the_table(beir, vault, evaluate):
-    code, out, err = evaluate(beir, vault, "--mode", "naive", "--mode", "hybrid", "--bases", "2", "--none", vault)
-    lines = out.splitlines()
-
-    assert (code, err) == (0, "")
-    assert lines[0] == "shop: 5 documents, 5 chunks, 3 queries; answers are documents"
-    assert lines[1].split()[:3] == ["nDCG@5", "nDCG@10", "recall@5"]
-    assert [line.split("  ")[0] for line in lines[2:5]] == ["naive", "hybrid", "hybrid, 2 bases"]
-    assert any(line.startswith("hybrid, vault: AUC of the best score") for line in lines)
-    assert "Mean over 2 data sets" in lines
-
-
 def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
     """The same run differs by nothing; files of several runs are found by the name they were written under."""
     file = tmp_path / "base.trec"
@@ -230,8 +213,6 @@ def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
     ("arguments", "fault"),
     [
         (("--compare", "missing.trec"), "missing.trec: does not exist, so hybrid on shop cannot be compared"),
-        (("--run", "nowhere/new.trec"), "cannot be written: its folder does not exist"),
-        (("{beir}",), "Two data sets are named 'shop'"),
         (("--bases", "50"), "shop has 5 documents, too few to fill 50 bases"),
     ],
 )
@@ -305,9 +286,7 @@ def test_each_question_of_longmemeval_has_its_own_sessions(evaluate, environment
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda text: "{}", "is not a JSON list of questions"),
         (lambda text: text[:-40], "is not JSON: "),
-        (lambda text: text.replace('"q1"', "1"), "question 1 is not as LongMemEval has them"),
         (lambda text: text.replace('"q2"', '"q1"'), "the question id 'q1' occurs twice"),
     ],
 )
@@ -357,13 +336,6 @@ def test_a_run_file_comes_back_as_it_was(tmp_path):
     assert {fields[5] for fields in lines} == {"hybrid-without-path"}
     scores = [float(fields[4]) for fields in lines]
     assert scores == sorted(set(scores), reverse=True)
-
-
-def test_a_run_file_of_another_tool_is_read(tmp_path):
-    file = tmp_path / "other.run"
-    file.write_text("q1\tQ0\td2\t2\t3.5\tx\n\nq2 Q0 d1 1 1 x\nq1 Q0 d1 1 9 x\nq1 Q0 d0 3 -1e3 x\n", "utf-8")
-
-    assert read_run(file) == {"q1": ("d1", "d2", "d0"), "q2": ("d1",)}
 
 
 @pytest.mark.parametrize("line", ["q1 Q0 d1 1 0.5", "q1 Q0 d1 one 0.5 x", "query-id\tcorpus-id\tscore"])

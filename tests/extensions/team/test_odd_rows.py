@@ -148,8 +148,18 @@ def test_chunks_that_exist_and_are_gone_are_damage(damaged):
     [
         ("chunk", "text", "repeat('x ', 20000000)"),
         ("posting", "counts", BLOATED),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in [
+                ("posting", "chunks", BLOATED), ("posting", "places", BLOATED), ("document", "hash", BLOATED),
+                ("vector", "embedding", BLOATED), ("packed", "data", BLOATED),
+                ("chunk", "headings", "repeat('[', 40000000)"), ("document", "title", "repeat('x', 40000000)"),
+                ("document", "front_matter", "repeat('[', 40000000)"),
+                ("meta", "value", "to_jsonb(repeat('x', 40000000))"),
+            ]
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_row_takes_little_of_a_readers_memory(damaged, table, column, odd):
     """A text of 40 MB took a gigabyte and 46 s, and so did postings of 30 MB."""
     last = f"ctid = (SELECT max(ctid) FROM kbhub.{table})"
