@@ -268,8 +268,8 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
     ("status", "second"),
     [
         ("Superseded by [ADR-0012](./0012-zebra-pens.md)", "0012-zebra-pens.md"),
-        ("Superseded by ADR 12", "0012-zebra-pens.md"),
-        ("Superseded by 12", "0012-zebra-pens.md"),
+        ("Accepted\n\nSuperceded by ADR 12", "0012-zebra-pens.md"),
+        ("- Accepted, superseded by 12", "0012-zebra-pens.md"),
         ("Superseded by adr/0012-zebra-pens.md", "0012-zebra-pens.md"),
         ("Superseded by ADR-0013", "0002-zebra-stables.md"),
         ("Accepted", "0002-zebra-stables.md"),

@@ -328,11 +328,11 @@ HEAD_LINES = 30
 """Lines in which a line `Status: …` applies to the document: below front matter, title and a short introduction."""
 
 _STATUS = re.compile(
-    r"^(?:(?P<section>#{1,6}[ \t]+status[ \t#]*\n\s*)|[*+-]?[ \t]*[*_]*status[*_]*[ \t]*:[*_]*)[ \t]*[*_`]*"
-    rf"(?P<word>{_ACCEPTED}|{'|'.join(ENDED)})\b(?P<more>[^\n]*)",
+    r"^(?:(?P<section>#{1,6}[ \t]+status[ \t#]*\n\s*+)|[*+-]?[ \t]*[*_]*status[*_]*[ \t]*:[*_]*)[ \t*_`~-]*+"
+    r"(?:(?:(?:accepted|proposed)\W+)+(?=super[cs]eded by))?(?P<word>accepted|super[cs]eded|deprecated)\b(?P<more>.*)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Status in decision records: a section (Nygard) or a line (MADR)."""
+"""Status in decision records: a section (Nygard) or a line (MADR); adr-tools writes `Superceded by`."""
 
 _LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
 _MARKS = "*_` \t\r."
@@ -366,7 +366,7 @@ def status_in(chunks: Iterable[Chunk]) -> str:
         for match in _STATUS.finditer(chunk.text) if "status" in chunk.text.casefold() else ():
             if match["section"] or chunk.start_line + chunk.text.count("\n", 0, match.start()) <= HEAD_LINES:
                 more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
-                return f"{match['word'].casefold()} {more}".strip()[:_MOST_WORDS]
+                return f"{match['word'].casefold()} {more}".replace("superc", "supers", 1).strip()[:_MOST_WORDS]
     return ""
 
 
