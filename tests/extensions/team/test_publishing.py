@@ -71,16 +71,16 @@ def test_only_what_changed_travels(twin):
     """A dry or second run writes nothing, a changed file is written, a renamed one keeps its vectors."""
     fill(twin)
     assert twin.publish(dry_run=True).added == 30
-    assert team.shared_bases(twin.database.server()) == []
     first, second = twin.publish(), twin.publish()
-    twin.write("notes/000.md", "# Changed\n\nAn unheard-of xylophone.\n")
+    twin.write("notes/000.md", "# Changed\n\nStatus: deprecated\n\nAn unheard-of xylophone.\n")
     (twin.folder / "notes/001.md").rename(twin.folder / "moved.md")
     third = twin.publish()
 
     assert (first.added, first.vectors_made) == (30, first.chunks)
     assert (second.added, second.changed, second.unchanged, second.vectors_made) == (0, 0, 30, 0)
     assert (third.added, third.changed, third.removed, third.vectors_made) == (1, 1, 1, 1)
-    assert refs(twin.shared(), "xylophone") == ["notes@notes/000.md"]
+    twin.database.run("DELETE FROM kbhub.property; DELETE FROM kbhub.meta WHERE key = 'written status'")  # as once
+    assert (twin.publish().unchanged, search(twin.shared(), "xylophone").hits[0].outdated) == (30, "deprecated")
 
 
 def test_a_second_publisher_is_told_who_the_first_is(twin, monkeypatch):

@@ -25,7 +25,7 @@ from kbhub.extensions.team.reader import PostgresIndex
 from kbhub.extensions.team.server import Server
 from kbhub.extensions.team.writer import PostgresWriter
 from kbhub.frozen import Model
-from kbhub.index.engine import Index, NewDocument
+from kbhub.index.engine import WRITTEN_STATUS, Index, NewDocument
 from kbhub.models.embedding import Embedder
 from kbhub.sync.comparison import DeletedTexts, Progress, SyncReport
 from kbhub.sync.indexer import DocumentReader
@@ -64,10 +64,10 @@ def publish(
             reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))
-        again = full or bool(writer.meta(INLINE_TAGS)) != base.inline_tags
+        again = full or bool(writer.meta(INLINE_TAGS)) != base.inline_tags or not writer.meta(WRITTEN_STATUS)
         run = Run(writer, embedder, scan, files, full=again, progress=progress, notes=[])
         run.all(None)
-        writer.set_meta({"publisher": place, INLINE_TAGS: base.inline_tags})
+        writer.set_meta({"publisher": place, INLINE_TAGS: base.inline_tags, WRITTEN_STATUS: True})
         counts = writer.counts()
     return run.report(*counts, time.monotonic() - started).model_copy(update={"base": name})
 
