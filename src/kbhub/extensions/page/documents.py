@@ -137,7 +137,7 @@ def documents_page(request: Request) -> Response:
     first = max(1, number_of(request.query_params.get("from", ""), 1))
     content = site.each(lambda base, index: _content(site, base, index, folder, first), {base.id})
     tree, total, entries = next(content, ([], 0, []))
-    if not entries:
+    if folder and not entries:
         raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
     return site.page(
         request,
