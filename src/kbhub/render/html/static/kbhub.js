@@ -10,9 +10,13 @@ async function fill(place, address) {
   underWay.set(place, control);
   try {
     const answer = await fetch(address, { headers: { "X-Part": "1" }, signal: control.signal });
-    place.innerHTML = await answer.text();
+    const part = await answer.text();
+    const held = place.contains(document.activeElement) && document.activeElement.getAttribute("href");
+    place.innerHTML = part;
+    if (held) place.querySelector(`[href="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+    if (!answer.ok) return false;
   } catch (error) {
-    if (error.name !== "AbortError") place.textContent = "The connection was lost. Try again.";
+    if (error.name !== "AbortError") place.innerHTML = '<p class="problem" role="alert">The connection was lost. Try again.</p>';
     return false;
   }
   diagrams();
@@ -168,6 +172,13 @@ async function listPlaces() {
   }
 }
 
+// Opens what the palette lists first for all that was typed.
+async function openFirst() {
+  clearTimeout(soon);
+  await listPlaces();
+  items()[0]?.querySelector("[data-open]")?.click();
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
@@ -254,10 +265,10 @@ document.addEventListener("input", markLacking);
 addEventListener("pageshow", markLacking);
 
 document.addEventListener("submit", (event) => {
-  const first = event.target.closest("#palette") && items()[0]?.querySelector("[data-open]");
-  if (first) {
+  if (event.target.matches("#palette > [role=search]")) {
     event.preventDefault();
-    first.click();
+    openFirst();
+    return;
   }
   const { confirm: one, confirmMany: many } = event.submitter?.dataset ?? {};
   const count = chosen(event.target);
