@@ -136,11 +136,11 @@ def test_the_palette_goes_to_pages_commands_documents_and_memories(shared_tab):
         page.keyboard.type(typed)
         page.keyboard.press("Enter")  # before the list has only what fits
         expect(page).to_have_title(re.compile(title))
+        page.wait_for_load_state("domcontentloaded")  # the script takes keys from then on
     page.keyboard.press("Control+k")
     expect(page.locator("#places li").first).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
     expect(page).to_have_title("Documents · kbhub")
     for key in ("Control+k", "m", "Escape"):
         page.keyboard.press(key)
