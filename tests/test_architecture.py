@@ -71,7 +71,6 @@ def test_no_room_imports_a_later_one():
         for target in sorted(used)
         if order[room(target)] > order[room(name)]
     ]
-
     assert upwards == []
 
 
@@ -82,7 +81,6 @@ def test_no_modules_import_each_other_in_a_circle():
     # What only leads to a circle is no part of it.
     while leading := waiting.keys() - {target for used in waiting.values() for target in used}:
         waiting = {name: used for name, used in waiting.items() if name not in leading}
-
     assert {name: sorted(used & waiting.keys()) for name, used in waiting.items()} == {}
 
 
@@ -94,7 +92,6 @@ def test_imports_stand_at_the_top():
         if "PLC0415" in line
     ]
     by_name = [path.name for path in FILES if re.search(r"import_module|__import__\(", TEXTS[path])]
-
     assert len(inside) <= IMPORTS_IN_FUNCTIONS, inside
     # Names of the package, the parser of a kind of file, and what a window does not need.
     assert len(by_name) <= 3, by_name
@@ -107,7 +104,6 @@ def test_sql_is_only_in_the_index():
         for path in FILES
         if not {"index", "team"} & {*path.relative_to(PACKAGE).parts} and statement.search(TEXTS[path])
     ]
-
     assert elsewhere == []
 
 
@@ -121,7 +117,6 @@ def test_no_module_assigns_a_name_twice():
         for target in node.targets
         if isinstance(target, ast.Name)
     )
-
     assert [name for name, count in names.items() if count > 1] == []
 
 
@@ -132,7 +127,6 @@ LATE = {"kbhub.setup.doctor.handshake"}
 def test_only_the_server_imports_the_protocol():
     spoken = re.compile(r"^\s*(from|import) mcp\b", re.MULTILINE)
     users = {module(path) for path in FILES if spoken.search(TEXTS[path])}
-
     assert {name for name in users if room(name) != "server" and ".protocol." not in name} == LATE
     assert "kbhub.server.daemon.proxy" not in users
 
@@ -144,7 +138,7 @@ WEIGHT = {
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 42003,
+    "test lines": 40960,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 
@@ -198,7 +192,6 @@ def test_files_and_functions_stay_small():
         for node in ast.walk(TREES[path])
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-
     assert [path.name for path in FILES if TEXTS[path].count("\n") > LINES_PER_FILE] == []
     assert {name: lines for name, lines in long.items() if lines > LINES_PER_FUNCTION} == {}
 
@@ -215,5 +208,4 @@ def test_nothing_swallows_what_nobody_foresaw():
             swallows = names & {"all", "Exception", "BaseException"} and not isinstance(node.body[-1], ast.Raise)
             if swallows and not reason:
                 broad.append(f"{path.name}:{node.lineno}")
-
     assert broad == []

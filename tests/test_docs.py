@@ -36,7 +36,6 @@ def test_links_lead_somewhere_and_snippets_of_json_are_json(page):
     whole = page.read_text("utf-8")
     text = re.sub(r"```.*?```", "", whole, flags=re.DOTALL)
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
-
     assert [] == [target for target in targets if target and not (page.parent / target).exists()]
     for snippet in re.findall(r"```jsonc?\n(.*?)```", whole, flags=re.DOTALL):
         parse_jsonc(snippet, page)
@@ -51,7 +50,6 @@ def test_commands_exist(page):
     verbs = re.compile(r"(?:^|[/ ])kbhub ((?:search|read|index|status|init|trust|serve)\b.*)$", re.MULTILINE)
     for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
         shown += verbs.findall(block)
-
     for line in shown:
         words = shlex.split(re.split(r" (?:[|<>]|&&) ?", line)[0], comments=True)
         if words != HELP_OPTIONS:
@@ -69,7 +67,6 @@ def test_no_page_reads_translated(page):
     text = page.read_text("utf-8")
     for other in (r"<!-- [\w-]+: generated .*?<!-- end -->", r"^ *```.*?^ *```", r"^## Words$.*?(?=^## )"):
         text = re.sub(other, "", text, flags=re.DOTALL | re.MULTILINE)
-
     assert TRANSLATED.findall(re.sub(r"`[^`]*`", "", text)) == []
 
 
@@ -84,7 +81,6 @@ def test_messages_that_are_explained_are_those_that_kbhub_says():
     messages = [message for row in rows for message in re.findall(r"^\| (?:doctor: )?`([^`]*…[^`]*|[^`]*\.)`", row)]
     parts = [part.strip(" :;.,") for message in messages for part in message.split("…")]
     everything = "\n".join(source_texts())
-
     assert len(messages) > 30
     assert [part for part in parts if len(part) > 3 and part not in everything] == []
 
@@ -96,7 +92,6 @@ def test_every_check_of_doctor_is_explained():
     named = r'(?:\b(?:check|CHECK)(?:: str)? ?= ?|\b(?:ok|bad|_finding|_directory)\(\s*)"([a-z-]+)"'
     checks = set(re.findall(named, source))
     listed = TROUBLESHOOTING.read_text("utf-8").partition("## What doctor checks")[2]
-
     assert len(checks) > 15
     assert [check for check in sorted(checks) if f"`{check}`" not in listed] == []
 
@@ -128,12 +123,9 @@ def test_numbers_that_pages_explain_are_those_of_the_code():
 def test_the_readme_is_short_and_begins_with_its_two_commands_and_nothing_names_a_registry():
     text = (ROOT / "README.md").read_text("utf-8")
     commands = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
-
     assert "kbhub search --root examples/team" in commands[0]
     assert "pytest" in commands[1]
     assert text.count("\n") < 100
-
     hosts = re.compile(r"pypi\.org|pythonhosted|registry\.npmjs|deb\.debian")
     files = [path for path in ROOT.glob("*") if path.suffix in {".md", ".txt", ".toml"}]
-
     assert [] == [path.name for path in files if hosts.search(path.read_text("utf-8"))]

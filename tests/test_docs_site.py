@@ -56,9 +56,7 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_elsewhere(
     )
     sources = [page.relative_to(DOCS).with_suffix(".html") for page in sorted(DOCS.rglob("*.md"))]
     pages = [*site.rglob("*.html"), *site.rglob("*.css")]
-
     assert [str(page) for page in sources if not (site / page).is_file()] == []
-
     assert len(pages) > 20
     assert [str(page.relative_to(site)) for page in pages if fetched.search(page.read_text("utf-8"))] == []
 
@@ -70,14 +68,12 @@ def test_a_dead_anchor_fails_the_build(tmp_path):
     folder = copied(tmp_path)
     page = folder / "docs" / "index.md"
     page.write_text(f"{page.read_text('utf-8')}\n[nowhere](tutorial.md#no-such-heading)\n", "utf-8")
-
     assert build(folder).returncode != 0
 
 
 def test_every_page_is_in_the_navigation_once():
     navigation = named(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
     pages = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
-
     assert sorted(navigation) == pages
 
 
@@ -85,7 +81,6 @@ def test_every_page_is_in_the_navigation_once():
 def test_a_picture_stands_by_itself(picture):
     text = picture.read_text("utf-8")
     root = ET.fromstring(text)
-
     assert root.find("{http://www.w3.org/2000/svg}title") is not None
     assert re.findall(r"https?://[^\"' )]+", text) == ["http://www.w3.org/2000/svg"]
     assert "@font-face" not in text
@@ -115,6 +110,5 @@ def test_what_was_recorded_is_what_kbhub_prints_and_the_server_answers(
     monkeypatch.syspath_prepend(str(DOCS / "assets"))
     record = importlib.import_module("record")
     shown = lines_of(getattr(record, picture).read_text("utf-8"))
-
     assert len([line for line in shown if line.startswith(f"{sign} kbhub ")]) == len(getattr(record, steps))
     assert lines_of(getattr(record, draw)(getattr(record, run)(tmp_path.resolve()))) == shown

@@ -143,7 +143,6 @@ def test_a_file_that_did_not_change_is_not_parsed_again(every, monkeypatch):
     processes = started(monkeypatch)
     os.utime(environment.project / "knowledge/a.docx")
     (report,) = hub.sync()
-
     assert (report.changed, processes) == (0, [])
 
 
@@ -156,7 +155,6 @@ def test_a_converted_file_is_not_written_and_audit_leaves_it_alone(every):
         before = (environment.project / "knowledge" / name).read_bytes()
         with pytest.raises(WriteRefused, match="cannot be written as text"):
             write_document(hub, name, text="# New\n", mode="append")
-
         assert (environment.project / "knowledge" / name).read_bytes() == before
 
 
@@ -167,7 +165,6 @@ def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub, parsed
     told = "It cannot be read (it is no such file, or broken); left out."
     assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
     kbhub("admin", "index", code=0)
-
     assert f"bad.docx: {told}" in kbhub("status").out
     assert "good.docx" in kbhub("search", "pump", "--mode", "keyword").out
     assert kbhub("admin", "index", "--json").json["reports"][0]["changed"] == 0
@@ -185,7 +182,6 @@ def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatc
 
     monkeypatch.setattr(source.IsolatedParser, "_tried", looked)
     environment.hub().sync()
-
     assert sorted(found[:2]) == ["b.rst", "z.md"]
 
 
@@ -194,7 +190,6 @@ def test_the_lock_of_an_open_document_is_no_document(environment, parsed_here):
     environment.write("knowledge/a.docx", FILES["a.docx"])
     environment.write("knowledge/~$a.docx", b"\x03Ada")
     (report,) = environment.hub().sync()
-
     assert (report.added, report.failed, report.passed_over) == (1, (), {})
 
 
@@ -233,15 +228,12 @@ def test_without_the_extra_office_files_are_passed_over_and_one_that_is_named_is
     environment, without_extras, parsed_here
 ):
     (report,) = fill(environment).hub().sync()
-
     assert report.added == len(EVERY) - 5
     assert text_of(sync_report(report)).splitlines()[1:] == [
         "  not indexed: 1 .docm, 1 .docx, 1 .pptx, 1 .xlsx (install `kbhub[documents]`), 1 .pdf (install `kbhub[pdf]`)"
     ]
-
     environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.docx"]}')
     hub = synced(environment)
-
     assert [one.message for one in hub.status().bases[0].problems] == [
         "Reading Word documents needs the extra `kbhub[documents]`; install it, or leave .docx files out of `include`."
     ]
@@ -274,7 +266,6 @@ def test_docs_of_any_text_format_are_a_projects_knowledge(environment, suffix):
     environment.write(f"docs/guide/a{suffix}", LINES)
     environment.write(f"README{suffix}", LINES)
     (base,) = environment.hub().discovery().bases
-
     assert (base.origin, base.only) == ("docs", (f"README{suffix}", "docs"))
     assert environment.hub().sync()[0].added == 2
 
@@ -302,7 +293,6 @@ def test_a_kept_text_of_a_deleted_file_is_that_of_the_file(environment, parsed_h
 def test_every_suffix_of_the_table_is_tested():
     tested = {name[1:] for name in EVERY} | {".md"}
     untested = {row.name for row in FORMATS if not tested & set(row.suffixes)}
-
     assert untested == set()
 
 

@@ -89,10 +89,8 @@ def team(unpacked) -> Hub:
 def test_a_query_finds_its_document_first_and_the_team_is_one_base_without_problems(team):
     """As a person on that team would ask it, with the model that comes with kbhub."""
     assert [query for query, expected in QUERIES if team.search(query).hits[0].ref != expected] == []
-
     status = team.status()
     (base,) = status.bases
-
     assert (status.problems, base.problems) == ((), ())
     assert [one.path for one in audit(team).findings if "link" in one.check or one.check == "related"] == []
     assert (base.base.origin, base.base.name) == ("pointer", "Orchard")
@@ -103,9 +101,7 @@ def test_a_query_finds_its_document_first_and_the_team_is_one_base_without_probl
 def test_the_configs_have_no_warnings(tmp_path):
     loaded = load_config(EXAMPLES / "global-config" / "kbhub.json", {}, tmp_path)
     _, warnings = read_pointer(TEAM / ".kbhub.json")
-
     settings = loaded.settings
-
     assert (loaded.warnings, warnings) == ((), ())
     assert len([key for key in settings.repos if key != "*"]) == 5
     assert {name for names in settings.repos.values() for name in names} == set(settings.bases)
@@ -118,7 +114,6 @@ def test_the_snippets_are_described_and_start_a_command_that_exists():
     for file in (EXAMPLES / "clients").glob("*.json"):
         (servers,) = json.loads(file.read_text("utf-8")).values()
         command, bound, *_ = app.parse_args(servers["kbhub"]["args"])
-
         assert (servers["kbhub"]["command"], command.__name__, bound.args) == ("kbhub", "serve", ())
         assert f"({file.name})" in readme
 
@@ -140,7 +135,6 @@ def opened(tmp_path_factory):
 def test_a_base_answers_as_its_readme_promises(folder, opened):
     hub = opened(folder)
     status = hub.status()
-
     assert (status.problems, [base.problems for base in status.bases]) == ((), [()])
     for query, expected in BASES[folder]:
         assert hub.search(query).hits[0].ref == expected, query
@@ -152,7 +146,6 @@ def test_the_readme_of_a_base_shows_commands_that_work(folder, kbhub, unpacked, 
     readme = (EXAMPLES / folder / "README.md").read_text("utf-8")
     blocks = "\n".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL))
     commands = re.findall(r"^kbhub (.*)$", blocks, re.MULTILINE)
-
     assert commands
     for command in commands:
         assert kbhub(*shlex.split(command), code=0).out, command
@@ -162,7 +155,6 @@ def test_a_slip_box_is_joined_a_superseded_decision_says_so_and_a_service_can_be
     found = related(opened("zettelkasten"), "202601041030 Spaced repetition.md")
     hits = opened("adr").search("how do the carriers tell where a parcel is").hits
     refs, off = [hit.ref for hit in hits], opened("monorepo/services/legacy").discovery()
-
     assert {one.kind for one in found.neighbours} >= {"link", "backlink"}
     assert found.left == ()
     assert refs.index("0003-webhooks-from-carriers.md") < refs.index("0002-poll-carriers.md")
@@ -196,7 +188,6 @@ def test_a_broken_file_is_told_in_these_words(name, environment, kbhub):
     before = file.read_text("utf-8") if file.exists() else ""
     if told != before:
         file.write_text(told, "utf-8")
-
     assert told == before
     assert f"{ADA}/" in told or told.startswith("notes: ")
 
@@ -235,7 +226,6 @@ def test_a_script_does_what_it_says(name, kbhub, unpacked, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [name, str(unpacked.project / "examples/team"), *arguments])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "python-api" / name), run_name="__main__")
-
     assert ended.value.code == 0
     assert re.search(expected, capsys.readouterr().out, re.DOTALL)
 
@@ -265,6 +255,5 @@ def test_every_example_is_listed_and_run():
     folders = {folder.name for folder in EXAMPLES.iterdir() if folder.is_dir()}
     others = ("setup/test_setup_agents.py", "extensions/team/test_publishing.py", "test_extensions.py")
     tested = "".join((TESTS / file).read_text("utf-8") for file in (Path(__file__).name, *others))
-
     assert {name for name in folders if f"`{name}/`" not in readme} == set()
     assert {name for name in folders if f'"{name}' not in tested} == set()

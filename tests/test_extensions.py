@@ -115,14 +115,12 @@ async def test_an_extension_adds_a_tool_and_an_address_to_the_server(environment
     environment.write("knowledge/how.md", "# Rollback\n")
     added = Extension(server=("test_extensions:Greeting", "nowhere:Extension"))
     monkeypatch.setattr("kbhub.server.server.extensions", lambda: (added,))
-
     async with Client(KbhubServer(environment.hub())) as client:
         assert "org.example/greeting" in client.server_capabilities.extensions
         assert [tool.name for tool in (await client.list_tools()).tools][-1] == "greet"
         said = await client.call_tool("greet", {"name": "Ann"})
         wrong = await client.call_tool("greet", {"nam": "Ann"})
         read = await client.read_resource("greeting://all")
-
     assert said.content[0].text == "Hello Ann, from project."
     assert "unknown parameter 'nam'; did you mean 'name'?" in wrong.content[0].text
     assert read.contents[0].text == "Hello."
@@ -161,7 +159,6 @@ def test_the_core_searches_and_serves_without_extensions(project, core):
     asked = ("search", "roll back a release"), ("team",), ("ui",)
     done = commands_in(project, *asked, package=core, code=COMMANDS + SERVE)
     printed, _, served = done.out.partition("served ")
-
     assert "how.md" in printed
     assert printed.endswith("code 0\ncode 2\ncode 2\n")
     assert served.startswith("None\n")
@@ -174,5 +171,4 @@ def test_the_core_passes_its_tests_without_extensions(core, tmp_path):
     line = [sys.executable, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", *(f"tests/{room}" for room in CORE)]
     env = {**os.environ, "PYTHONPATH": str(core), "TMPDIR": str(tmp_path)}
     done = ran(*line, cwd=ROOT, env=env, timeout=800)
-
     assert done.code == 0, done.out[-3000:]

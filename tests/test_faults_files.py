@@ -72,7 +72,6 @@ def test_a_document_whose_name_is_no_text_is_named_with_what_to_do(environment):
     environment.write("knowledge/a.md", "platypus\n")
     (environment.project / os.fsdecode(b"knowledge/caf\xe9.md")).write_text("platypus\n")
     hub = synced(environment)
-
     assert [hit.ref for hit in found(hub, "platypus")] == ["a.md"]
     assert problems(hub) == {"caf\\udce9.md": "caf\\udce9.md: its name is not valid UTF-8; rename it."}
 
@@ -84,7 +83,6 @@ def test_a_base_whose_folder_has_any_name_is_indexed(environment, name):
     environment.write(folder / "a.md", "platypus\n")
     hub = synced(environment, bases={"odd": folder})
     (hit,) = found(hub, "platypus")
-
     assert hub.read([hit.ref]).readings[0].text == "platypus"
     assert hub.status().problems == ()
     assert problems(hub) == {}

@@ -121,7 +121,6 @@ AT_ONCE = ("a path is no text", "tags are nested deeply", "a document is gone", 
 def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, sound, statement):
     hub, path, good = sound
     change(hub, statement)
-
     result = shop.hub().search("platypus")
     (skipped,) = result.skipped
     assert "notes@vim.md" in {hit.ref for hit in result.hits}
@@ -140,9 +139,7 @@ def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(sound):
     overwrite(path, (page - 1) * 4096, 4096, random.Random(1))
     result = hub.search(Query(text="platypus", mode="keyword"))
     assert [skipped.base for skipped in result.skipped] == ["project"]
-
     said = bring_in_step(hub)
-
     assert len(said) == 1
     assert "moved aside" in said[0]
     assert faults.content(path) == good
@@ -217,7 +214,6 @@ FOREIGN = {
 def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, sound, statement):
     hub, path, good = sound
     change(hub, statement)
-
     for mode in ("hybrid", "semantic"):
         shop.hub().search(Query(text="platypus", mode=mode))
     (report,) = shop.hub().sync(["project"], check=True)
@@ -229,7 +225,6 @@ def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(sh
 
 def test_a_vector_that_is_too_short_costs_no_more_than_the_neighbours_by_meaning(shop, sound):
     change(sound[0], TURNED["a vector is too short"])
-
     assert related(shop.hub(), "deploy.md", kinds=["near"]).neighbours == ()
 
 
@@ -280,10 +275,8 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(sound, kbhub
     hub, path, good = sound
     change(hub, TURNED[how])
     words = {"search": ("platypus",), "read": ("deploy.md",), "admin index": ("project",)}.get(command, ())
-
     done = kbhub(*command.split(), *words)
     after = kbhub("search", "platypus")
-
     assert "Traceback" not in done.err + after.err
     assert (done.out + done.err + after.err).count("moved aside as") == 1  # where `index` tells what it did
     assert "deploy.md" in after.out
@@ -296,12 +289,10 @@ def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, sound, seed):
     hub.index(hub.select(["project"])[0]).close()
     choose = random.Random(seed)
     overwrite(path, choose.randrange(1, path.stat().st_size // 4096) * 4096, 4096, choose)
-
     found = [one for one in examine(shop.hub()).findings if one.check == "index" and one.subject == "project"]
     assert [one.level for one in found] == ["error"]
     Path(f"{path}.damaged").unlink(missing_ok=True)
     (report,) = shop.hub().sync(["project"], check=True)
-
     assert "moved aside" in report.notes[0]
     assert faults.content(path) == good
 
@@ -311,8 +302,6 @@ def test_noise_in_what_is_packed_is_noticed(shop, monkeypatch):
     edit(shop, 60)
     hub = synced(shop)
     change(hub, "UPDATE packed SET data = zeroblob(length(data)) WHERE name = 'bits'")
-
     (report,) = shop.hub().sync(["project"], check=True)
-
     assert "packed" in report.notes[0]
     assert shop.hub().sync(["project"], check=True)[0].notes == ()

@@ -96,7 +96,6 @@ def test_a_full_file_system_loses_nothing_and_heals(shop, mounted, tmp_path):
     shop.env["KBHUB_CACHE_DIR"] = str(mount)
     edit(shop)
     before, full, after = mounted("small", mount, "fill_mount", places(shop), "platypus", mount)
-
     assert before["errors"] == after["errors"] == []
     assert "Free space" in full["errors"][0]
     assert "deploy.md" in full["refs"]
@@ -117,7 +116,6 @@ def test_an_index_on_a_read_only_file_system_is_searched(shop, mounted):
     """One that was closed, and one whose journal is left."""
     killed(index_of(synced(shop), "notes"))
     shop.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
-
     check_read_only(mounted("read-only", shop.env["KBHUB_CACHE_DIR"], "sync_and_ask", places(shop), "platypus"))
 
 
@@ -157,7 +155,6 @@ def test_an_index_in_a_folder_of_another_user_is_searched(public, children):
     for path in (cache, *cache.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
     public.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
-
     check_read_only(children.call("as_nobody", "sync_and_ask", places(public), "platypus"))
 
 
@@ -195,7 +192,6 @@ def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, c
 def test_a_read_only_base_is_indexed_and_searched(shop, mounted):
     """In a project where nothing can be written."""
     answer = mounted("read-only", shop.project, "sync_and_ask", places(shop), "platypus")
-
     assert answer["errors"] == answer["problems"] == []
     assert "deploy.md" in answer["refs"]
 
@@ -223,9 +219,7 @@ def test_a_file_that_may_not_be_read_is_no_work_for_every_search(public, childre
     secret = public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
     give_away(public)
     secret.chmod(0)
-
     answer = children.call("as_nobody", "look_again", places(public), str(secret))
-
     assert ([0, 0, 0, 0], False, 1) == (answer["looks"], answer["written"], answer["opened"])
     assert "secret.md" in answer["refs"]
     assert [] == answer["problems"]
@@ -239,9 +233,7 @@ def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
     assert index_of(other) != mine
     assert [report.added for report in other.sync(["project"])] != [0]
     monkeypatch.undo()
-
     again = shop.hub()
-
     assert index_of(again) == mine
     assert [(report.added, report.changed, report.notes) for report in again.sync()] == [(0, 0, ())] * 2
 

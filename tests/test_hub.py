@@ -86,7 +86,6 @@ def test_a_verdict_does_not_fall_because_of_another_base(two):
     hub = synced(two)
     for text in ("deploy", "how do we deploy", "deploy bastion"):
         alone = hub.search(Query(text=text, bases=("project",)))
-
         assert hub.search(Query(text=text)).hits[0].score >= alone.hits[0].score
 
 
@@ -95,7 +94,6 @@ def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
     two.configure(bases=bases, repos={"*": list(bases)})
     hub = synced(two)
-
     assert 2 == hub.search("deploy").total
     assert ["far"] == [problem.subject for problem in hub.status().problems]
     for text in ("zebra", "path:knowledge"):
@@ -111,7 +109,6 @@ def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
     chosen, keyword = Query(text="plugh", bases=("project", "notes")), Query(text="xyzzy", mode="keyword")
     asked = ("how do I quit vim", "gas cost of an opcode", keyword, chosen)
     told = [[note for note in hub.search(query).notes if note.startswith(said)] for query in asked]
-
     assert [0, 1, 1, 0] == list(map(len, told))
     assert not any("away" in note for note in hub.search("xyzzy").notes)
 
@@ -176,7 +173,6 @@ def test_a_question_in_another_language_finds_the_english_document(two):
     two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
     hub = synced(two)
     result = hub.search("გადავტვირთო სერვერი")
-
     for question in ("как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"):
         assert refs(hub.search(question))[0] == "unit.md"
     assert (["ka.md"], "keyword") == (refs(result), result.mode)
@@ -190,7 +186,6 @@ def test_without_a_model_keyword_search_works_and_says_so(two, model):
     two.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]}, embedder={"model": model})
     for mode in ("keyword", "semantic", "hybrid"):
         result = two.hub().search(Query(text="deploy", mode=mode))
-
         assert ("keyword", 2) == (result.mode, result.total)
         told = "Keyword search only" if model == "none" else model
         assert [told in note for note in result.notes] == [True] * (mode != "keyword")
@@ -268,7 +263,6 @@ def test_a_base_whose_turn_is_to_come_says_so(environment):
         said.update({one.base: one.reason for one in hub.search("vim").skipped})
 
     hub.sync(("project",), progress=look)
-
     assert said["notes"] == "It is not indexed yet; it is queued after 'project'."
     assert "does not exist yet" in hub.search("vim").skipped[0].reason
 

@@ -51,7 +51,6 @@ def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, p
     if not found:
         environment.write("knowledge/.obsidian", "")
     environment.write("knowledge/a.md", "# A\n\n#found\n")
-
     assert set(tags_of(kbhub)) == found
 
 
@@ -60,7 +59,6 @@ def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
     assert set(tags_of(kbhub)) == {"Ops"}
     configure(vault)
     assert set(tags_of(kbhub)) == {"Ops", "release", "release/canary"}
-
     own = {"notes": {"knowledge": str(vault.project / "knowledge"), "inlineTags": False}}
     vault.configure(bases=own, repos={"*": ["notes"]})
     assert set(tags_of(kbhub)) == {"Ops"}
@@ -74,7 +72,6 @@ def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
             environment.write(f"{environment.home}/{name}/.obsidian/app.json", "{}")
     bases = {name: {"knowledge": f"~/{name}", "inlineTags": tags} for name, tags in said.items()}
     environment.configure(bases=bases, repos={"*": list(bases)})
-
     assert set(tags_of(kbhub)) == {"on", "unset"}
 
 

@@ -62,7 +62,6 @@ def test_the_pins_are_those_of_the_project():
     required = named([*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]])
     extras = [line for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
     groups = [line for lines in GROUPS.values() for line in lines]
-
     assert missing(required, pins("requirements.txt")) == []
     assert missing([*required, *named(extras), *named(groups)], pins("constraints.txt")) == []
     assert missing(named(GROUPS["uv"]), pins(".ci/uv.txt")) == []
@@ -105,7 +104,6 @@ def test_uv_refuses_another_file_than_the_pinned_one(tmp_path, package):
     file = forged(package, tmp_path)
     done = made(UV, "pip", "install", "-q", "--reinstall", "-p", tmp_path / "env", "-e", ".", "-c", file, "-b", file)
     skip_without_index(done)
-
     assert done.returncode != 0
     assert f"Hash mismatch for `{package}" in done.stderr
 
@@ -126,7 +124,6 @@ def test_every_supported_system_has_wheels(system, python):
     target = ("--python-platform", system, "--python-version", python, "--only-binary", ":all:")
     done = made(UV, "pip", "compile", "-q", *target, "requirements.txt", "-o", os.devnull)
     skip_without_index(done)
-
     assert done.returncode == 0, done.stderr
 
 

@@ -29,7 +29,6 @@ def user(environment, kbhub):
 @pytest.mark.parametrize("name", API)
 def test_every_name_is_there_documented_and_typed(name):
     found = getattr(kbhub, name)
-
     assert name in dir(kbhub)
     assert found.__doc__
     assert found.__name__ == {"Hub": "KnowledgeHub"}.get(name, name)
@@ -47,7 +46,6 @@ def test_type_checkers_see_the_same_names_and_no_others():
     tree = ast.parse((ROOT / "src" / "kbhub" / "__init__.py").read_text("utf-8"))
     (typing,) = [node for node in tree.body if isinstance(node, ast.If)]
     seen = {node.module.removeprefix("kbhub."): {one.name for one in node.names} for node in typing.body}
-
     assert seen == {place: set(names) for place, names in kbhub._PLACES.items()}
     assert sorted(name for names in kbhub._PLACES.values() for name in names) == sorted(API)
     assert (ROOT / "src" / "kbhub" / "py.typed").is_file()
@@ -62,7 +60,6 @@ def test_the_package_costs_nothing_until_a_name_is_used():
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     # -S: what an installed package does at the start of every program is not ours.
     done = ran(sys.executable, "-S", "-c", script, env=env)
-
     assert (done.out.split(), done.err) == (["kbhub", "kbhub.errors"], "")
 
 
@@ -73,7 +70,6 @@ def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
     monkeypatch.setenv("KBHUB_BASES", f"notes={user.home / 'notes'}")
     hub = kbhub.Hub.open("~/ops", bases={"ops": "~/ops"}, config="~/other.json", cache="~/indexes")
     hub.sync()
-
     found = hub.search("pager idea")
     assert {base.id for base in hub.discovery().bases} >= {"ops", "notes"}
     assert any((user.home / "indexes").iterdir())
@@ -102,6 +98,5 @@ def test_a_strict_type_checker_accepts_a_script(tmp_path):
         out, _, code = api.run([*config, str(file)])
         assert code == 0, out
     out, _, _ = api.run([*config, str(wrong)])
-
     assert 'Argument 1 to "search" of "Hub" has incompatible type "int"' in out
     assert '"Hit" has no attribute "socre"' in out

@@ -30,9 +30,7 @@ def _everything_is_loaded():
 
 def test_generated_files_are_up_to_date_and_the_python_page_has_the_whole_api():
     assert list(generate.stale()) == []
-
     headings = set(re.findall(r"^## `(\w+)`", (REFERENCE / "python.md").read_text("utf-8"), re.MULTILINE))
-
     assert headings == set(kbhub.__all__) - {"__version__"}
 
 
@@ -56,7 +54,6 @@ def test_every_command_is_explained(page):
 
 def test_every_error_has_its_place_on_the_page():
     classes = {one.__name__: one for one in made.error_classes()}
-
     assert {name: type(example) for name, (example, _) in made.ERRORS.items()} == classes
     for example, advice in made.ERRORS.values():
         assert isinstance(example, KbhubError)

@@ -86,14 +86,11 @@ def window(place):
 def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behind(window):
     """Cancelled at once, twice, too late or never begun: the next call is answered."""
     asked = [window.begin(call("search", query=f"canary {number}")) for number in range(FLOOD)]
-
     assert all("1. deploy.md:1-3" in text_of(window.answer(number)) for number in asked)
-
     for _ in range(50):
         asked = window.begin(call("search", query="canary"))
         for request in (asked, asked, asked - 1, 10_000_000, "no number"):
             window.send({"method": "notifications/cancelled", "params": {"requestId": request, "reason": "no"}})
-
     assert "result" in window.ask(LIST)
     assert "1. deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
 
@@ -120,14 +117,12 @@ def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
     """Whatever it would mean, read or written; it is shown in part."""
     ref = text * (LONGEST_REF * 50 // len(text))
     (unread,) = place.hub().read([ref]).unread
-
     assert f"at most {LONGEST_REF:,} characters" in unread.message
 
 
 def test_a_long_list_of_refs_is_read_and_more_or_longer_tags_than_there_are_refused(place):
     hub = place.hub()
     result = hub.read(", ".join(["deploy.md"] * (LONGEST_REF // 8)))
-
     assert [one.ref for one in result.readings] == ["deploy.md"]
     with pytest.raises(UsageError, match=f"at most {MOST_NAMES} tags"):
         tags(hub, ["x"] * (MOST_NAMES + 1))
@@ -139,7 +134,6 @@ def test_a_long_list_of_refs_is_read_and_more_or_longer_tags_than_there_are_refu
 def test_a_text_that_is_json_stays_a_text(window, place, text):
     written = window.ask(call("write_document", ref="json.md", text=text, mode="create"))
     stored = place.project / "knowledge" / "json.md"
-
     assert not written["result"].get("isError"), written
     assert stored.read_text().rstrip().endswith(text)
     stored.unlink()
@@ -149,7 +143,6 @@ def test_lists_and_objects_may_come_as_strings(window):
     asked = {"query": "canary", "bases": '["project"]'}
     read = text_of(window.ask(call("read", refs='["deploy.md", "first.md"]')))
     found = window.ask(call("search", **asked, options='{"full": true}', cursor="null"))
-
     assert ("canary" in read, "albatross" in read) == (True, True)
     assert "1. deploy.md" in text_of(window.ask(call("search", **asked, options="null")))
     assert found["result"]["isError"]  # `cursor` is a text, and none that was given
@@ -165,7 +158,6 @@ def test_what_is_too_long_to_be_written_is_refused_and_not_cut(window, place):
         answer = window.ask(call("write_document", **asked))["result"]
         assert answer["isError"]
         assert "Nothing was written" in answer["content"][0]["text"]
-
     assert sorted(path.name for path in (place.project / "knowledge").iterdir()) == before
     assert "x" * 10 not in (place.project / "knowledge" / "deploy.md").read_text()
 
@@ -222,7 +214,6 @@ def test_no_request_takes_much_memory(window, kind):
     _, idle = peak_and_now(pid)
     answer = window.ask(asked)
     peak, _ = peak_and_now(pid)
-
     assert "result" in answer or answer["error"]["code"] in (-32601, -32602, -32600)
     assert peak - idle <= MOST_MIB
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))

@@ -46,7 +46,6 @@ def test_git_does_not_say_which_files_there_are(environment):
     assert set(found(hub, "zebra")) == {"inner/a.md", "SHOUT.MD"}
     environment.write(".gitignore", "/knowledge/*\n")
     report = hub.sync()[0]
-
     assert (0, 2) == (report.removed, report.unchanged)
     assert len(found(hub, "zebra", mode="keyword")) == 2
 
@@ -56,7 +55,6 @@ def test_no_word_of_a_document_is_out_of_reach(environment):
     head = "---\nowner: quokka\n---\n# Wombat\n\nTiny numbat.\n\n"
     environment.write("knowledge/a.md", f"{head}```\n# bilby\nrun   potoroo\n```\n\n## Last\n\nDunnart.\n")
     hub = synced(environment)
-
     for word in ("quokka", "wombat", "numbat", "bilby", "potoroo", "dunnart"):
         assert word in hub.search(Query(text=word, mode="keyword")).hits[0].excerpt.lower()
     assert "# bilby\nrun   potoroo\n" in hub.search(Query(text="potoroo", mode="keyword")).hits[0].excerpt
@@ -70,14 +68,11 @@ def test_nothing_is_left_by_commands_that_index_nothing_and_the_project_is_left_
     environment.write("knowledge/a.md", "# Zebra\n")
     for line in ("status", "read a.md", "admin index nope", "base trust --list"):
         kbhub(*line.split())
-
         assert [*Path(environment.env["KBHUB_CACHE_DIR"]).rglob("*"), *environment.home.rglob("*")] == [], line
-
     environment.write("knowledge/a.md", "# Zebra\n")
     before = snapshot(environment.project)
     for line in ("admin index --full", "search zebra", "read a.md", "status", "base trust --list"):
         kbhub(*line.split(), code=0)
-
     assert before == snapshot(environment.project)
 
 
@@ -91,5 +86,4 @@ async def test_the_environment_stays_private(environment, monkeypatch):
     calls.append(("read", {"refs": "$DEPLOY_TOKEN"}))
     async with Client(KbhubServer(hub, structured=True)) as client:
         answers = [(await client.call_tool(tool, arguments)).model_dump_json() for tool, arguments in calls]
-
     assert "hunter2" not in "".join([*answers, instructions(hub)])

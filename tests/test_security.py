@@ -148,7 +148,6 @@ def test_no_argument_of_any_tool_reaches_out_of_the_bases(guarded, conversation)
     before = outside(guarded)
     for result in answers(guarded, *((tool, placed(arguments, top)) for tool, arguments in conversation)):
         assert SECRET not in result.model_dump_json()
-
     assert before == outside(guarded)
 
 
@@ -229,7 +228,6 @@ def test_an_open_index_loads_no_code_and_trusts_no_schema(tmp_path, opened):
     path = tmp_path / "a.db"
     open_writer(path).close()
     connection = opened(path)
-
     assert 0 == connection.execute("PRAGMA trusted_schema").get
     assert 1 == connection.execute("PRAGMA cell_size_check").get
     for statement in ("SELECT load_extension('evil')", "DELETE FROM fts_data", "DELETE FROM sqlite_schema"):

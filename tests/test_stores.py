@@ -57,7 +57,6 @@ def test_the_files_are_those_of_the_script_and_all_versions_the_packages():
     there = {path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*") if path.is_file()}
     found = {path.relative_to(ROOT).as_posix(): values(data_of(path), "version") for path in MANIFESTS}
     project = tomllib.loads((PLUGINS / "bundle" / "pyproject.toml").read_text("utf-8"))["project"]
-
     assert {path for path in there - pages if f"plugins/{path}" not in made and "__pycache__" not in path} == set()
     assert len(MANIFESTS) == 9
     assert {version for versions in found.values() for version in versions} == {__version__}
@@ -90,7 +89,6 @@ def test_a_plugin_has_the_skill_the_server_and_the_hooks_of_setup(account, name)
 def test_a_plugins_server_is_that_of_a_projects_file(account, file):
     account.run("--project", "--yes", "--client", "claude-code")
     entry, shared = (data_of(one)["mcpServers"]["kbhub"] for one in (file, account.project / ".mcp.json"))
-
     named = {"claude-code": {"alwaysLoad"}, "copilot-cli": {"deferTools"}}.get(file.parent.name, set())
     assert entry == {key: value for key, value in shared.items() if key in {"command", "args", *named}}
 
@@ -116,7 +114,6 @@ def test_the_marketplaces_lead_to_the_plugins_and_the_readme_proves_that_package
 
 def test_the_commands_name_tools_that_there_are():
     pages = sorted(PLUGINS.glob("*/commands/**/*.*"))
-
     assert len(pages) == 9
     for page in pages:
         text = page.read_text("utf-8")
@@ -134,7 +131,6 @@ def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):
     (package,) = data_of(ROOT / "server.json")["packages"]
     (variable,) = package["environmentVariables"]
     monkeypatch.setenv(variable["name"], f"notes={environment.project / 'notes'}")
-
     assert [argument["value"] for argument in package["packageArguments"]] == ["serve", "--connect"]
     assert "notes@rollback.md" in kbhub("search", "rollback").out
 
@@ -157,7 +153,6 @@ def test_a_link_registers_what_setup_would(account, client):
     (task,) = client_tasks([client_named(client)], machine, links.LAUNCH, remove=False)
     step = carry_out(task)
     written = parse_jsonc(step.file.read_text("utf-8"), step.file)[client_named(client).keys[0]]
-
     assert step.state == "done"
     assert decoded(client) == next(iter(written.items()))
 
@@ -166,7 +161,6 @@ def test_a_link_registers_what_setup_would(account, client):
 def test_a_page_has_every_link_with_its_button(page):
     """A button is a picture beside the page, so that nothing is fetched from elsewhere."""
     text = (ROOT / page).read_text("utf-8")
-
     for client in links.LINKED:
         assert f"]({links.link(client)})" in text
         assert f"assets/add-to-{client}.svg" in text
@@ -204,7 +198,6 @@ def test_the_image_is_built_of_files_that_there_are():
     paths = {path.removeprefix("./") for line in copied for path in line}
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
     built = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-
     assert {path for path in paths if not (ROOT / path).exists()} == set()
     assert paths == allowed
     wheel = built["tool"]["hatch"]["build"]["targets"]["wheel"]
@@ -219,7 +212,6 @@ def test_the_image_serves_as_nobody_special_and_keeps_everything_in_its_volume()
     images = {line.split()[0] for name, line in lines if name == "FROM"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     places = dict(part.split("=", 1) for part in variables.split() if part.startswith("KBHUB_"))
-
     assert user not in ("root", "0")
     assert images == {f"python:{formula.PYTHON}-slim"}
     assert f"Programming Language :: Python :: {formula.PYTHON}" in project["classifiers"]
@@ -231,7 +223,6 @@ def test_the_image_serves_as_nobody_special_and_keeps_everything_in_its_volume()
 def test_the_services_of_compose_are_what_they_should_be():
     fit_schema("compose-spec", ROOT / "compose.yaml")
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
-
     for service in compose["services"].values():
         source, target = re.fullmatch(r"(\$\{.*?\}\}):(\$\{.*?\}\}):ro", service["volumes"][0]).groups()
         assert source == target == service["working_dir"]  # its path tells a project's indexes from those of others
@@ -246,7 +237,6 @@ def test_the_formula_names_the_files_of_a_release_and_their_digests(tmp_path):
     with tarfile.open(file, "w:gz") as made:
         made.addfile(tarfile.TarInfo("kbhub-1.2.3/requirements.txt"), io.BytesIO())
     text = formula.formula(file, "ada/kbhub")
-
     for name, data in (("kbhub-1.2.3.tar.gz", file.read_bytes()), ("kbhub-1.2.3-py3-none-any.whl", b"wheel")):
         assert f'url "https://github.com/ada/kbhub/releases/download/v1.2.3/{name}"' in text
         assert f'sha256 "{hashlib.sha256(data).hexdigest()}"' in text

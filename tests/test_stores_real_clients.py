@@ -48,14 +48,12 @@ def test_claude_code_finds_no_fault_and_the_plugin_directory_would_take_the_plug
     for path in (ROOT, PLUGINS / "claude-code"):
         assert "Validation passed" in run(account, "claude", "plugin", "validate", "--strict", path)
     said = run(account, "claude", "plugin", "validate", "--profile", "directory", PLUGINS / "claude-code")
-
     assert said.count("Fix:") == said.count("ICON_MISSING")
 
 
 def test_the_bundle_is_valid_and_packed(account, tmp_path):
     assert "passes" in run(account, "mcpb", "validate", PLUGINS / "bundle" / "manifest.json")
     run(account, "mcpb", "pack", PLUGINS / "bundle", tmp_path / "kbhub.mcpb")
-
     names = set(zipfile.ZipFile(tmp_path / "kbhub.mcpb").namelist())
     assert names == {"manifest.json", "pyproject.toml", "server.py"}
 

@@ -145,7 +145,6 @@ def test_the_tutorial_does_what_it_shows(tmp_path):
 
 def test_the_tutorial_names_what_a_newcomer_needs():
     text = "\n".join(step.text for step in steps() if isinstance(step, Command))
-
     basics = ("init", "search", "ask", "remember", "recall", "base add", "base trust")
     needed = (*basics, "setup --dry-run", "status", "doctor")
     assert [name for name in needed if f"kbhub {name}" not in text] == []
@@ -153,7 +152,6 @@ def test_the_tutorial_names_what_a_newcomer_needs():
 
 def test_an_elision_stands_for_some_text_and_nothing_else_does():
     shown = "one …\n…\nlast\n"
-
     assert pattern(shown).fullmatch("one two\nthree\nfour\nlast\n")
     assert pattern(shown).fullmatch("one two\nlast\n")
     assert not pattern(shown).fullmatch("won two\nlast\n")

@@ -78,7 +78,6 @@ def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
     assert answers(home, UV, "tool", "run", "--from", wheel, "kbhub")
     run(home, UV, "tool", "run", "--from", wheel, "kbhub", "setup", "--yes", "--client", "cursor")
     entry = json.loads((Path(home["HOME"]) / ".cursor/mcp.json").read_text("utf-8"))["mcpServers"]["kbhub"]
-
     assert Path(entry["command"]).name in ("uvx", "uv")
     assert entry["args"][-3:] == ["kbhub", "serve", "--connect"]
 
@@ -86,7 +85,6 @@ def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
 @pytest.mark.parametrize("extra", ["", "[pdf]"])
 def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
     run(home, UV, "tool", "install", f"kbhub{extra} @ {wheel.as_uri()}")
-
     assert answers(home, "kbhub")
     run(home, UV, "tool", "uninstall", "kbhub")
     assert not (Path(home["HOME"]) / ".local/bin/kbhub").exists()
@@ -94,7 +92,6 @@ def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
 
 def test_pip_installs_the_wheel(wheel, home, venv):
     run(home, venv / "pip", "install", "-q", wheel)
-
     assert answers(home, venv / "kbhub")
     assert run(home, venv / "python", "-c", "import kbhub; print(kbhub.__version__)").strip() == __version__
 
@@ -104,7 +101,6 @@ def test_a_git_address_can_be_installed(home, venv):
     address = f"git+file://{ROOT}"
     run(home, UV, "tool", "install", address)
     run(home, venv / "pip", "install", "-q", address)
-
     assert answers(home, "kbhub")
     assert answers(home, venv / "kbhub")
 
@@ -125,7 +121,6 @@ def commands(page):
 def test_the_readmes_first_command_answers(source, home):
     del home["PIP_CONSTRAINT"]
     answer = run(home, "sh", "-ec", commands(source / "README.md")[0], folder=source)
-
     assert "rollback.md" in answer
 
 
@@ -135,7 +130,6 @@ def test_wheels_for_a_machine_without_a_network_suffice(source, home, venv):
     fetch, install = commands(source / "docs/how-to/offline.md")[:2]
     run(home | {"PATH": path}, "sh", "-ec", fetch, folder=source)
     run(home, "sh", "-ec", install.replace("kbhub setup", "kbhub --version"), folder=source)
-
     assert answers(home, Path(home["HOME"]) / ".kbhub-venv/bin/kbhub")
 
 
@@ -193,10 +187,8 @@ async def test_the_bundle_brings_kbhub_by_uv(wheel, home, tmp_path, anyio_backen
     env = {**os.environ, **home, "UV_FIND_LINKS": str(wheel.parent)}
     del env["UV_CONSTRAINT"]
     run(env, UV, "sync", "-q", "--directory", bundle)
-
     async with Client(StdioServerParameters(command=UV, args=line, env=env, cwd=tmp_path)) as client:
         found = await client.call_tool("search", {"query": QUESTION})
-
     assert "rollback.md" in found.content[0].text
 
 
@@ -262,7 +254,6 @@ def reader(installed, tmp_path):
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     version = wheel.name.split("-")[1]
-
     assert {name.split("/")[0] for name in names} == {"kbhub", f"kbhub-{version}.dist-info"}
     schemas = {f"kbhub/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("schemas/**/*.json")}
     assert {"kbhub/py.typed", "kbhub/setup/skill/SKILL.md", *schemas} <= set(names)
@@ -280,7 +271,6 @@ def test_the_network_is_cut(installed):
         listening.listen()
         script = f"import socket; socket.create_connection(('127.0.0.1', {listening.getsockname()[1]}), 5)"
         python = installed.parent / "python"
-
         assert made(python, "-c", script).returncode == 0
         assert "OSError" in made(*CUT_OFF, python, "-c", script).stderr
 

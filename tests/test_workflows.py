@@ -55,7 +55,6 @@ def test_the_workflows_fit_the_schema_and_are_safe(blocks, tmp_path):
     (tmp_path / ".github/workflows").mkdir(parents=True)
     shown = tmp_path / ".github/workflows/audit.yml"
     shown.write_text(blocks["name"], "utf-8")
-
     assert len(WORKFLOWS) == 2
     fit_schema("github-workflows", *WORKFLOWS, shown)
     zizmor("--persona", "pedantic", *WORKFLOWS)
@@ -66,7 +65,6 @@ def test_the_workflows_fit_the_schema_and_are_safe(blocks, tmp_path):
 def test_every_supported_system_and_python_is_in_the_matrix(name, job):
     """What the package claims to support is what would be run."""
     matrix = workflow(name)["jobs"][job]["strategy"]["matrix"]
-
     assert set(matrix["system"]) == SYSTEMS
     assert set(matrix["python"]) == pythons()
 
@@ -74,7 +72,6 @@ def test_every_supported_system_and_python_is_in_the_matrix(name, job):
 def test_only_publishing_may_write():
     jobs = {(file.stem, name): job for file in WORKFLOWS for name, job in workflow(file.name)["jobs"].items()}
     writing = {key for key, job in jobs.items() if "write" in job.get("permissions", {}).values()}
-
     assert writing == {("release", "publish"), ("release", "release")}
     assert [file.name for file in WORKFLOWS if "secrets." in file.read_text("utf-8")] == []
 
@@ -84,7 +81,6 @@ def test_the_hooks_run_what_the_project_has(blocks):
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     programs = {hook["entry"].split()[0].rpartition("/")[2] for hook in repository["hooks"]}
     named = {part for hook in repository["hooks"] for part in hook["entry"].split() if part.startswith("tests/")}
-
     assert repository["repo"] == "local"
     assert {hook["language"] for hook in repository["hooks"]} == {"system"}
     assert all((BIN / program).exists() or (BIN / f"{program}.exe").exists() for program in programs)

@@ -66,7 +66,6 @@ def test_strong_hits_are_direct_and_what_they_link_to_is_related(hub):
     """The best comes first, verbatim; a neighbour that the search would not have found comes last, with its reason."""
     prepared = prepare(hub, QUESTION)
     first, last = prepared.passages[0], prepared.passages[-1]
-
     assert (first.tier, first.number) == ("direct", 1)
     assert "Roll back first and ask why later." in first.text
     assert {first.ref, *first.duplicates} >= {"runbooks/rollback.md", "runbooks/copy.md"}
@@ -116,7 +115,6 @@ def test_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(e
     for name in ("rollback.md", "copy.md"):
         (environment.project / "knowledge/runbooks" / name).unlink()
     answer = ask(hub, QUESTION)
-
     assert (answer.outcome, "ninety seconds" in answer.text) == ("written", True)
 
 
@@ -129,7 +127,6 @@ def test_a_model_is_asked_for_other_words_where_every_search_is_or_before_nothin
     hub, question = with_ollama(environment, ollama, model, **env), "Auslieferung rückgängig"
     given = prepare(hub, question, queries=["soccer"])
     found = prepare(hub, question)
-
     assert (given.outcome, found.outcome) == ("not_covered", None)
     assert any(one.ref.startswith("runbooks/") for one in found.passages)
     assert len(ollama.asked("/api/chat")) == 1
@@ -138,7 +135,6 @@ def test_a_model_is_asked_for_other_words_where_every_search_is_or_before_nothin
 
 def test_without_any_model_sentences_of_the_documents_answer(hub, snapshot):
     answer = ask(hub, QUESTION)
-
     assert (answer.outcome, answer.written_by, answer.why) == ("written", "extractive", (NO_OLLAMA,))
     assert "Roll back first and ask why later. A rollback takes ninety seconds." in answer.text
     assert "ship rollback production --to v1" in answer.text
@@ -153,13 +149,11 @@ def test_a_command_in_another_format_is_quoted_as_code_and_no_list_of_questions(
     asked = "\n== Covered\n\nThis covers the tests:\n\n* What is a till?\n* How do I run the tests of the till?\n"
     environment.write("knowledge/work.adoc", text + asked)
     answer = ask(synced(environment), "How do I run the tests of the till?")
-
     assert answer.text == "Run the tests of the till with:\n\n```sh\n$ till check\n```\n\n[1]"
 
 
 def test_ollama_writes_if_it_is_configured(environment, ollama, snapshot):
     answer = ask(with_ollama(environment, ollama), QUESTION)
-
     assert (answer.outcome, answer.written_by, answer.model) == ("written", "ollama", "qwen3:0.6b")
     assert answer.text == "Roll back first. [1] It takes ninety seconds. [1]"
     assert answer.removed == 1
@@ -188,7 +182,6 @@ def test_a_model_of_no_use_is_passed_over_and_the_answer_says_why(environment, o
     for name, value in change.items():
         setattr(ollama, name, value)
     answer = ask(opened, QUESTION)
-
     assert (answer.outcome, answer.written_by) == ("written", "extractive")
     assert told in answer.why[0]
 
@@ -196,7 +189,6 @@ def test_a_model_of_no_use_is_passed_over_and_the_answer_says_why(environment, o
 def test_a_model_may_say_that_the_passages_do_not_answer(environment, ollama, snapshot):
     ollama.say = lambda body: "NO_ANSWER"
     answer = ask(with_ollama(environment, ollama), QUESTION)
-
     assert (answer.outcome, answer.written_by) == ("not_answered", "ollama")
     assert answer.support == ()
     assert shown(answer) == snapshot
@@ -215,7 +207,6 @@ def test_who_writes_can_be_said(environment, ollama):
 
 def test_what_nothing_covers_is_not_answered(hub, snapshot):
     answer = ask(hub, "who won the football world cup in brazil")
-
     assert (answer.outcome, answer.written_by, answer.verdict) == ("not_covered", "none", "none")
     assert answer.text == NOT_COVERED_TEXT
     assert {one.tier for one in answer.references} <= {"nearest"}
@@ -229,7 +220,6 @@ def test_what_could_not_be_looked_at_is_not_said_to_cover_nothing(environment, h
     own = environment.write(environment.home / "own" / "a.md", "# Brazil\n").parent
     partly = environment.hub(bases={"own": own})
     none = environment.hub(bases={"own": own}, cache=environment.home / "cold")
-
     for opened, text in ((partly, "Nothing that was searched covers "), (none, "No base could be searched")):
         answer = ask(opened, question)
         assert (answer.outcome, answer.verdict) == ("not_covered", None)
@@ -242,7 +232,6 @@ def test_hostile_documents_change_neither_the_request_nor_the_form_of_the_answer
     environment.write("knowledge/evil.md", f"# Roll back a release\n\nHow we roll back a release: {order}\n")
     answer = ask(with_ollama(environment, ollama), QUESTION)
     (body,) = ollama.asked("/api/chat")
-
     assert len(body["messages"]) == 2
     assert "PWNED" not in body["messages"][0]["content"]
     assert "<|im_start|>" not in body["messages"][1]["content"]
@@ -255,7 +244,6 @@ def test_cited_memories_are_used_memories(environment, hub):
     remember(hub, "A rollback of the release needs the VPN; without it the upload hangs.")
     hub.sync()
     answer = ask(hub, "does the rollback of a release need the VPN")
-
     assert any(one.cited and one.ref.startswith("memory@") for one in answer.references)
     assert [one.uses for one in memories(hub).memories] == [1]
 
@@ -264,7 +252,6 @@ def test_cited_memories_are_used_memories(environment, hub):
 def test_passages_fit_their_budget(hub, budget):
     """The whole answer, with all that is written around the passages, takes no more."""
     answer = ask(hub, QUESTION, options=AskOptions(budget=budget))
-
     assert (answer.outcome, answer.written_by) == ("passages", "none")
     assert estimated_tokens(answer_for_model(answer)) <= budget
     assert budget < 200 or "Roll back first" in answer.passages[0].text
@@ -280,7 +267,6 @@ def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment
         environment.write(f"knowledge/n{day}.md", f"# Wave {day}\n\nRelease wave {day} goes out on day {day}.\n")
     hub = synced(environment)
     answer = ask(hub, "what happens to a late wave", options=AskOptions(threshold=0.0))
-
     assert (answer.verdict, answer.outcome, answer.text.find(f"{NEAREST_TEXT}\n\n")) == ("weak", "written", 0)
     assert len(answer.references) > len({one.number for one in answer.support}) <= 3
     assert NEAREST_TEXT not in ask(hub, "release wave 3 goes out on day 3").text
@@ -293,5 +279,4 @@ def test_a_correction_is_quoted_and_not_what_it_corrects(environment):
     hub = environment.hub()
     remember(hub, "Anna owns the billing service.")
     remember(hub, "Billing belongs to Marek since Anna moved to the platform team.")
-
     assert ask(hub, "who owns the billing service?").text.startswith("Billing belongs to Marek")

@@ -56,7 +56,6 @@ AS_THEY_ARE = [
 def test_the_command_comes_first_and_the_common_options_are_those_of_the_commands():
     for line in (*LINES, *AS_THEY_ARE):
         assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
-
     arguments = [one for one in app["search"].assemble_argument_collection() if one.field_info.name in COMMON]
     assert {one.name for one in arguments if one.hint is not bool} == VALUES
     assert {one.name for one in arguments if one.hint is bool} == FLAGS
@@ -71,7 +70,6 @@ def test_the_groups_are_those_of_the_application():
         found[words] = {one for one in group if not one.startswith("-")}
         alone = group.default_command is None and words not in ("admin", "dev", "doc", "team")
         assert (words in ALONE) == alone
-
     assert {name: set(subcommands(name)) for name in found} == found
     assert {one for names in TOP.values() for one in names} == {one for one in app if not one.startswith("-")}
     assert sum(map(len, TOP.values())) <= 26

@@ -52,7 +52,6 @@ def test_one_command_searches_the_example(kbhub, environment):
     """The README's first command, for a user whose home is empty."""
     team = shutil.copytree(TEAM, environment.project.parent / "team")
     done = kbhub("search", "--root", str(team), "how do we roll back a release", code=0)
-
     assert re.match(r"\d\.\d\d  runbooks/rollback\.md:\d+-\d+  #[0-9a-f]{6}", done.out)
     shown = r"kbhub: Verdict: strong\.\nkbhub: Showing hits 1 to 5 of \d+; `--page 2` shows more\.\n"
     assert re.fullmatch(shown, done.err)
@@ -64,10 +63,8 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     for number in range(70):
         environment.write(f"knowledge/more/{number}.md", f"# Crate {number}\n")
     monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "69")
-
     command = ("search", "crate", "--mode", "keyword", "--json")
     behind = shop(*command)
-
     said = "project: 70 files changed since the last sync; run `kbhub admin index project` to index them."
     assert behind.err == f"kbhub: {said}\n"
     assert behind.json["total"] == 1
@@ -152,7 +149,6 @@ def test_read_prints_the_very_bytes_and_headers_of_several_documents(shop, envir
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
     environment.write("knowledge/odd.md", text)
     assert shop("read", "odd.md").out == text
-
     read = shop("read", "glossary.md:3", "runbooks/rollback.md#Rolling back")
     headers = re.sub(r"#[0-9a-f]{6}", "#<docid>", read.out)
     assert headers == (
@@ -169,7 +165,6 @@ def test_a_mail_is_read_with_its_subject(shop, environment, parsed_here):
     text = "from: Ann <ann@example.org>\ndate: 2026-03-02T10:00:00+00:00\n\nWhere is it?\n"
     docid = shop("ls", "--json", code=0).json["documents"]
     docid = next(one["docid"] for one in docid if one["path"] == "lost.eml")
-
     assert shop("read", "lost.eml").out == f"==> lost.eml:1-4 of 4  {docid}  Lost crate <==\n{text}"
     assert shop("read", "lost.eml:4").out == "Where is it?\n"
     assert shop("read", "no_subject.eml").out == text
@@ -182,7 +177,6 @@ def test_index_reports_what_it_did_and_names_files_that_fail(shop, environment, 
     full = shop("admin", "index", "project", "--full")
     assert {first.code, again.code, full.code} == {0}
     assert anonymous(first.out + again.out + full.out, environment) == snapshot
-
     (environment.project / "knowledge" / "loop.md").symlink_to("loop.md")
     done = shop("admin", "index")
     assert done.code == 0
@@ -192,15 +186,12 @@ def test_index_reports_what_it_did_and_names_files_that_fail(shop, environment, 
 def test_index_takes_every_base_of_the_config(shop, environment):
     done = shop("admin", "index", "--all-bases", code=1)
     assert done.err == "kbhub: No bases in the global config. Add one with `kbhub base add PATH`.\n"
-
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
     environment.write(str(environment.home / "b" / "b.txt"), "B\n")
     environment.configure(
         bases={"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, repos={"/nowhere": ["b"]}
     )
-
     reports = shop("admin", "index", "--all-bases", "--json").json["reports"]
-
     assert [(report["base"], report["added"]) for report in reports] == [("a", 1), ("b", 1)]
     assert [report["base"] for report in shop("admin", "index", "--json").json["reports"]] == ["project"]
 
@@ -236,14 +227,12 @@ def test_init_says_what_to_do_next_with_new_knowledge_and_with_what_is_there(kbh
 def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
-
     steps = [
         kbhub("search", "crate"), kbhub("base", "trust"), kbhub("search", "crate", "--json"), kbhub("base", "trust"),
         kbhub("base", "trust", "--writable"), kbhub("base", "trust", "--list"),
         kbhub("base", "trust", "--revoke", ".kbhub.json"), kbhub("base", "trust", "--revoke", "."),
         kbhub("base", "trust", "--list"), kbhub("search", "crate"),
     ]  # fmt: skip
-
     assert [step.code for step in steps] == [1, 0, 0, 2, 0, 0, 0, 2, 0, 1]
     assert [hit["ref"] for hit in steps[2].json["hits"]] == ["a.md"]
     told = [step.out + step.err for step in steps[1:2] + steps[3:9]]
@@ -257,7 +246,6 @@ def test_a_pointer_is_named_to_who_reads_and_trusted_whatever_the_global_config_
     environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
     assert "run `kbhub base trust" in kbhub("read", "a.md").err
     environment.write(str(environment.home / ".kbhub.json"), '{"bases": 5}')
-
     assert "bases: expected an object" in kbhub("base", "trust", code=2).err
     assert "notes" in kbhub("base", "trust", ".kbhub.json", code=0).out
 
@@ -280,7 +268,6 @@ def test_help(kbhub, command, snapshot):
 
 def test_the_version_is_printed_and_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
     assert kbhub("--version") == (0, f"{kbhub_version}\n", "")
-
     told = " ".join(kbhub("audit", "--help", code=0).out.split())
     page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]
     assert f"Checks: {', '.join(CHECKS)}." in told
@@ -334,7 +321,6 @@ def test_a_wrong_config_is_named_with_its_field(shop, environment):
     for command in (["search", "x"], ["status"], ["admin", "index"], ["read", "x"], ["init"]):
         for arguments in (command, [*command, "--json"]):
             done = shop(*arguments)
-
             assert (done.code, done.out) == (2, "")
             assert done.err.startswith(f"kbhub: {config}: search.limit: ")
             assert done.err.count("\n") == 1
@@ -361,7 +347,6 @@ def test_colours_are_for_terminals_and_any_text_can_be_printed_anywhere(shop, st
     assert "\x1b" not in shop("search", "crate").out
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[1;33mcrate\x1b[0m" in shop("search", "crate").out
-
     environment.write("knowledge/日本.md", "# ローカル環境\n\n環境の構築 😀\n")
     assert "ローカル環境" in streams("search", "環境", encoding="ascii", terminal=False)
     assert "\\u30ed" in streams("search", "環境", encoding="ascii", NO_COLOR="1")
@@ -432,7 +417,6 @@ def test_bash_completes_what_is_begun(script, tmp_path):
         for words in COMPLETED
     )
     done = ran("bash", "-c", asked)
-
     assert [sorted(line.split()) for line in done.out.splitlines()] == list(COMPLETED.values()), done.err
 
 
@@ -482,7 +466,6 @@ def test_a_command_loads_only_what_it_needs(environment):
     cases = [([shlex.split(line) for line in lines], heavy) for lines, (heavy, _) in ALONE.items()]
     env = {**environment.env, "PYTHONPATH": str(ROOT / "src")}
     done = ran(sys.executable, "-c", SCRIPT, json.dumps(cases), env=env, cwd=environment.project)
-
     found = [json.loads(line) for line in done.out.splitlines() if line.startswith("[[")]
     codes = [[2 if line in ("base lst", "serch") else 0 for line in lines] for lines in ALONE]
     assert found == [[each, []] for each in codes], done.err

@@ -28,7 +28,6 @@ def kbhub(kbhub, environment):
 
 def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
     environment.write(environment.home / "team" / "t.md", "# T\n")
-
     added = kbhub("base", "add", "ops=~/team", "--for", str(environment.home))
     assert added.out == f"Added ops: {environment.home}/team\nActive in projects below ~, but not here.\n"
     listed = kbhub("base", "list")
@@ -55,7 +54,6 @@ def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch)
     kbhub("base", "context", "add", "notes/ops", "what to do")
     monkeypatch.chdir(environment.project / "knowledge")
     assert kbhub("base", "context", "add", "the shop").out.startswith("project is: the shop\n")
-
     assert kbhub("ls", "notes", "--files").out.split(",")[-1] == "all of it / what to do\n"
     assert kbhub("search", "rollback", "--files", "-n", "1").out.endswith(",rollback.md,all of it / the shop\n")
     assert "notes/ops/  what to do" in kbhub("base", "context", "list").out
@@ -67,7 +65,6 @@ def test_lines_are_shown_as_grep_does_chosen_and_numbered(kbhub):
     out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
     shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
     assert shown == [*(" 4-", " 5:Run `shop rollback`.", " 6-", "--"), *("12-", "13:Tell them of the rollback.")]
-
     assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
         "5:Run `shop rollback`.\n6:\n7:then\n"
     )
@@ -116,7 +113,6 @@ def test_long_text_goes_through_the_pager_of_a_terminal(kbhub, streams, environm
         environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n\n{'A rollback. ' * 9}\n")
     paged = tmp_path / "paged"
     pager = {"PAGER": f"cat > {paged}", "LINES": "24", "NO_COLOR": "1", "COLUMNS": "60"}
-
     assert "# Rollback" not in streams("search", "rollback", "-n", "20", **pager)
     assert paged.read_text().count("│ # Roll") == 20
     assert 50 < max(map(cell_width, paged.read_text().splitlines())) <= 60

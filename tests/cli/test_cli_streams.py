@@ -99,7 +99,6 @@ def test_verbose_says_what_is_looked_for_found_and_done(project, kbhub, quiet):
     search = ("search", "crate", "--json", "--base", f"evil={evil}")
     plain = kbhub(*search).out
     told = kbhub(*search, "--verbose")
-
     assert told.out == plain
     assert "\x1b" not in told.err
     looked_for = (f"workspace: {project.project}", "base project: ", ".kbhub.json, which does not exist")

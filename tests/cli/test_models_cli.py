@@ -33,7 +33,6 @@ def test_files_are_ordered_by_grade_and_those_without_one_come_last(kbhub, serve
     out = kbhub(*asked, "--model", "judge", "--json").json
     assert (out["model"], out["note"]) == ("judge", None)
     assert out["files"] == [{"file": "revert.md", "grade": 3}, {"file": "lunch.md", "grade": 0}]
-
     server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
     server.models["other"] = "5" * 64  # of which no grade is known
     shown = kbhub(*asked, "--model", "other")
@@ -52,10 +51,8 @@ def test_a_text_has_a_vector_unless_there_is_no_embedder(kbhub, monkeypatch):
     lines = kbhub("dev", "embed", "roll back", "lunch").out.splitlines()
     expected = packaged_embedder().embed(["roll back", "lunch"])
     assert np.allclose([json.loads(line) for line in lines], expected, atol=1e-5)
-
     assert kbhub("dev", "embed", stdin=b"roll\nback\n").out.count("\n") == 1
     assert "No text to embed" in kbhub("dev", "embed", stdin=b" \n", code=2).err
-
     assert "knows none of its words" in kbhub("dev", "embed", "წიგნი").err
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
     assert "No embedder" in kbhub("dev", "embed", "x", code=2).err

@@ -61,7 +61,6 @@ def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment)
     for query in (COFFEE, "who pays for zebras", "zebras in the office", COFFEE, COFFEE):
         kbhub("search", query)
     _, out, err = kbhub("gaps")
-
     assert re.search(
         rf"^{COFFEE}  \(not a gap yet\)\n    asked 1 time, last \S+, by user; a gap after 4 more$", out, re.M
     )
@@ -131,7 +130,6 @@ def test_search_is_measured_on_what_was_asked(kbhub):
     kbhub("read", "cache.md")
     code, out, _ = kbhub("dev", "eval", "--log", "--mode", "keyword", "--json")
     (dataset,) = json.loads(out)["datasets"]
-
     assert code == 0
     assert (dataset["name"], dataset["documents"]) == ("log", 1)
     assert dataset["runs"][0]["overall"]["hit1"] == 1
@@ -145,7 +143,6 @@ def test_status_has_lines_about_queries_and_gaps_and_each_change_of_maintenance_
     assert lines[:2] == ["3 queries in the last hour: 1 strong, 2 none", "1 open gap; list them with `kbhub gaps`"]
     assert lines[2].startswith("  7 × why")
     assert "\n" not in lines[2]
-
     done = Maintained(ran=True, opened=("a",), reopened=("b",), answered=("c", "d"))
     assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]
     assert maintained_lines(Maintained()) == []

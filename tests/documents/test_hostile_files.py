@@ -154,7 +154,6 @@ def test_unknown_fields_by_the_thousand_are_a_short_list_and_a_folder_that_is_no
         problems = shop.check().problems
         assert len(problems) == 11
         assert "2990 more" in problems[-1].message
-
         (shop.place.project / ".kbhub.json").unlink()
         (shop.place.home / "loop").symlink_to("loop")
         config = {"bases": {"round": "~/loop", "long": f"~/{LONG}"}, "repos": {"*": ["round", "long"], LONG: "round"}}
@@ -182,7 +181,6 @@ def test_rules_that_do_not_count_are_told_and_a_text_without_an_end_takes_no_tim
         (problem,) = shop.check().bases[0].problems
     assert str(MAX_RULES) in problem.message
     assert str(file) in problem.message
-
     with pytest.raises(ConfigError, match="malformed JSON"):
         parse_jsonc('{"a": "' + '\\"' * 500_000, "x")
     assert parse_rules(("[" * 1_000_000,), "x") == ()
@@ -349,7 +347,6 @@ def test_nothing_is_fetched(parser, port, kind, declaration):
         "epub": lambda: an_epub("<p>Words</p>", doctype=doctype),
     }
     text, problem = told(parser, made[kind](), kind)
-
     assert ("Words" in text) != ("its XML declares entities" in problem)
 
 
@@ -380,7 +377,6 @@ def test_a_picture_that_lies_elsewhere_is_not_read(parser, port, tmp_path):
 def test_macros_and_files_within_a_file_are_nothing_and_few_bytes_are_not_millions_of_cells(parser):
     inner = {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0Shell(calc)", "word/embeddings/a.docx": BOMB}
     assert told(parser, a_docx(paragraph("Words"), more=inner)) == ("author: Ada\ndate: 2025-11-02\n\nWords", "")
-
     cells = (
         '<table:table-cell table:number-columns-repeated="1000000"/>'
         '<table:table-cell table:number-columns-spanned="1000000"><text:p>c</text:p></table:table-cell>'
@@ -388,7 +384,6 @@ def test_macros_and_files_within_a_file_are_nothing_and_few_bytes_are_not_millio
     row = f'<table:table-row table:number-rows-repeated="1000000">{cells}</table:table-row>'
     spaces = '<text:p>a<text:s text:c="999999999"/>b</text:p>'
     text, problem = told(parser, an_odt(f"{spaces}<table:table>{row}</table:table>"), "odt")
-
     assert problem == ""
     assert len(text) < 2000
 
@@ -404,7 +399,6 @@ def test_memory_is_limited(parser):
 def test_a_document_has_so_many_characters(monkeypatch):
     monkeypatch.setattr(limits, "CHARACTERS", 9)
     document = limits.parsed("a.html", b"<h1>One</h1><p>Two<h1>Three</h1>")
-
     assert document.lines == ("# One", "")
     assert [heading.text for heading in document.headings] == ["One"]
     assert document.problems == ("It has more than 9 characters of text; lines from 3 on are left out.",)

@@ -359,7 +359,6 @@ def test_a_tag_counts_once_in_the_form_of_the_front_matter_and_has_its_place():
     assert tags("---\ntags: [Ops, a b]\n---\n#ops #new #New #OPS\n") == ("Ops", "a b", "new")
     assert parse_document("a.md", b"#ops\n").tags == ()
     assert parse_document("a.txt", b"#ops\n", inline=True).tags == ()
-
     lines = ["---", "tags: x", "---", "A #one.", "", "  - \u00e9\u00e9 #two/three/ #one", ""]
     found = inline_tags_of("\n".join(lines))
     assert [(one.tag, one.line) for one in found] == [("one", 4), ("two/three", 6), ("one", 6)]
@@ -487,7 +486,6 @@ def test_tabs_are_quotes_for_the_page():
     docusaurus = (
         '<Tabs>\n<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n<TabItem\n  value="b">\nb\n</TabItem>\n</Tabs>'
     )
-
     shown = [renderable(text, tabs=True).replace(TAB, "@").replace(CALLOUT, "!") for text in (mkdocs, docusaurus)]
     assert shown[0] == "> ###### @One\n>\n> a\n\n> ###### @Two\n> b\n\n> **!tip Tip**  \n> c"
     assert shown[1] == "\n> ###### @A\n>\n> x\n>\n\n> ###### @b\n>\n> b\n\n"

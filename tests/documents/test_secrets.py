@@ -115,7 +115,6 @@ def test_a_memory_its_change_or_an_answer_with_a_credential_is_refused(environme
         remember(hub, TEXT, id=made.id)
     with pytest.raises(SecretFound):
         distil(hub, "claude", TEXT)
-
     assert TOKEN not in str(refused.value)
     assert [one.text for one in memories(hub).memories] == ["The deploy bot has a token."]
     assert not list(environment.home.rglob("llm-completions"))
@@ -125,11 +124,9 @@ def test_a_memory_its_change_or_an_answer_with_a_credential_is_refused(environme
 def test_an_export_leaves_credentials_out(environment):
     hub = environment.hub()
     remember(hub, TEXT, allow_secret=True)
-
     assert "The deploy bot\nuses [GitHub token left out] since March." in export(hub).memories[0].file
     whole = export(hub, allow_secret=True)
     assert TEXT in whole.memories[0].file
-
     text = whole.model_dump_json().replace("since March", "since April")
     (problem,) = import_(hub, text).failed
     assert "GitHub token" in problem.message
@@ -142,10 +139,8 @@ def test_a_log_of_a_session_is_indexed_without_them():
         {"type": "user", "message": {"content": [{"type": "tool_result", "content": f"TOKEN={TOKEN}"}]}},
     ]
     data = "\n".join(map(json.dumps, records)).encode()
-
     base = Base(id="logs", path="/logs", origin="config", kind="session")
     document = read_source(base, "a.jsonl", io.BytesIO(data), len(data))
-
     text = "\n".join(document.lines)
     assert text.count("[GitHub token left out]") == 2
     assert TOKEN not in text + document.title
@@ -155,9 +150,7 @@ def test_audit_lists_those_that_are_there(environment):
     environment.write("knowledge/ops.md", f"# Ops\n\nThe bot uses\n{TOKEN}.\n")
     hub = environment.hub()
     sync(hub)
-
     (finding,) = audit(hub, checks=["secrets"]).findings
-
     assert (finding.severity, finding.path, finding.line) == ("error", "ops.md", 4)
     assert "GitHub token, ghp_…" in finding.message
     assert TOKEN not in finding.model_dump_json()

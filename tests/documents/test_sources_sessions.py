@@ -202,12 +202,10 @@ def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
     odd = [b"[1,2]", b"null", b"7", b'"text"', b'{"type": 5}', b'{"type":"user","message":7}', b"", b"{}"]
     being_written = b'{"type": "user", "mess'
     document, chunks = parse(b"\n".join([*broken, *odd, b""]) + CLAUDE + being_written)
-
     assert 3 == len(chunks)
     (problem,) = document.problems
     assert problem.startswith("5 lines are no JSON or too long, line 1 first")
     assert "## user · 2026-11-02 10:11 · line 15" in document.lines
-
     document, chunks = parse(log({"id": 1, "price": 2}, {"id": 2, "price": 3}))
     assert chunks == []
     assert "no record of a session" in document.problems[0]
@@ -283,10 +281,8 @@ def test_only_logs_are_taken_and_a_turn_is_found_and_read(environment, logs):
     with index.snapshot():
         assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == index.paths()
     assert "not a session log" in hub.read(["logs@memory.md"]).unread[0].message
-
     hit = hub.search(Query(text="Makefile lacks the target")).hits[0]
     reading = hub.read([f"{hit.ref}:{hit.start_line}-{hit.end_line}"]).readings[0]
-
     assert ("logs@-work-shop/s-1.jsonl", "session", ("2026-11-02 · assistant (claude-sonnet-4)",)) == (
         hit.ref, hit.kind, hit.headings,
     )  # fmt: skip
@@ -301,7 +297,6 @@ def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
     environment.write(logs / "two.jsonl", data)
     every = ReadOptions(answer_bytes=1 << 20)
     one, two = (hub.read([f"logs@{name}.jsonl"], every).readings[0] for name in ("one", "two"))
-
     assert (one.text, one.total_lines) == (two.text, two.total_lines)
     assert "```\ncode\n\n\n```" in two.text
 
@@ -350,7 +345,6 @@ def told(content):
 
 def test_cursor_logs_have_what_was_asked_said_and_run():
     turns = read_transcript("u.jsonl", io.BytesIO(CURSOR), MEGABYTE)[0].turns.values()
-
     assert [(turn.role, turn.texts, turn.tools) for turn in turns] == [
         ("user", ["Why is tax zero?"], []),
         ("assistant", ["I look at the rates."], ["Tool Shell: make rates", "Tool StrReplace: tax.py: 0 → 0.19"]),

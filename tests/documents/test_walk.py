@@ -246,7 +246,6 @@ def test_a_file_above_the_limit_of_its_kind_is_reported_and_one_at_it_is_taken(f
     base = a_base(folder, kind="session" if name == ".jsonl" else "document")
     found = scan(base, limits)
     reason = excluded_by(base, f"above{name}", limits)
-
     assert list(found.files) == [f"at{name}"]
     assert [problem.message for problem in found.skipped] == [f"above{name}: {reason}."]
     assert excluded_by(base, f"at{name}", limits) is None
@@ -267,7 +266,6 @@ def test_a_tree_that_is_deeper_than_any_is_cut_and_the_list_of_what_was_skipped_
     found = look(folder)
     assert list(found.files) == ["d/b.md"]
     assert "levels deep" in found.skipped[0].message
-
     put(folder, *(f"{number}.md" for number in range(300)))
     found = look(folder, max_bytes=1)
     assert len(found.skipped) == 201
@@ -308,7 +306,6 @@ def test_a_folder_is_read_once_and_by_its_own_name(folder):
     (folder / "a-link").symlink_to("z.md")
     (folder / "b-link").symlink_to("z.md")
     assert taken(folder) == ["z.md/a.md"]
-
     put(folder, "docs/a.md", "guide/b.md", "guide/sub/c.md", "src/d.md")
     (folder / "docs/guide").symlink_to("../guide")
     (folder / "docs/again").symlink_to("../guide/sub")
@@ -413,7 +410,6 @@ def test_no_folder_on_the_way_stays_open(folder):
     for path in ("sub/gone/a.md", "sub/deep/gone.md"):
         with pytest.raises(FileNotFoundError):
             open_contained(a_base(folder), path)
-
     assert (len(list(place.iterdir())) if place.exists() else 0) == before
 
 

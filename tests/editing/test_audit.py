@@ -48,7 +48,6 @@ def test_a_broken_link_is_an_error_with_its_line_and_the_document_that_was_meant
     """Numbers make another document: `eip-7` is not suggested to somebody who wrote `eip-8`."""
     files = {"a.md": "# A\n\nSee [x](runbooks/rollbak.md).\n\n[x](eip-8.md)\n", "runbooks/rollback.md": "# R\n"}
     found, other = audited(files | {"eip-7.md": "# 7\n"}, checks=["links"]).findings
-
     assert (found.ref, found.line, found.severity) == ("a.md", 3, "error")
     assert found.message == "The link to 'runbooks/rollbak.md' is broken: no such document or file."
     assert found.remedy.startswith("Did you mean 'runbooks/rollback.md'? ")
@@ -95,13 +94,10 @@ BROKEN = """[[gone]]
 
 def test_every_way_to_write_a_link_or_an_image_and_every_entry_of_related_is_checked(audited):
     report = audited({"a.md": BROKEN}, checks=["links"])
-
     assert lines(report) == [("a.md", line, "error", "links") for line in range(1, 11)]
     assert ["The image '" in one.message for one in report.findings] == [False] * 5 + [True] * 5
-
     front = "---\nrelated:\n  - b\n  - sub/c.md\n  - gone/d\n  - project@b\n---\n# A\n"
     report = audited({"a.md": front, "b.md": "# B\n", "sub/c.md": "# C\n"}, checks=["related"])
-
     assert lines(report) == [("a.md", 5, "error", "related")]
     assert "'gone/d'" in only(report).message
 
@@ -124,7 +120,6 @@ def test_an_image_that_is_there_or_elsewhere_is_left_alone(audited, environment)
     """Beside the document, below the base, by name alone as in Obsidian, on the web; it joins no documents."""
     for path in ("there.png", "img/far.png", "with space.png"):
         environment.write(f"knowledge/{path}", b"\x89PNG")
-
     report = audited({"a.md": SOUND, "b.md": "# B\n"}, checks=["links", "orphans"])
     assert [(one.path, one.check) for one in report.findings] == [("a.md", "orphans"), ("b.md", "orphans")]
 
@@ -132,7 +127,6 @@ def test_an_image_that_is_there_or_elsewhere_is_left_alone(audited, environment)
 def test_links_out_of_everything_are_noted_once_and_never_called_broken(audited):
     """What lies outside is not looked at, so nobody can say that it is not there."""
     report = audited(notes={"a.md": "# A\n\n[x](../../elsewhere/y.md) [z](../z.md)\n"}, checks=["links"])
-
     assert report.findings == ()
     assert report.notes == ("notes: 2 links lead out of every base and the project; not checked.",)
 
@@ -149,20 +143,16 @@ def test_headings_are_found_as_programs_write_their_anchors(audited):
         *("twice-1", "^abc1", "Top part#Inner", "setext", "why-quoted", "mdx-id", "in-mdx", "L10-L20"),
     ]
     files = {"a.md": "".join(f"[[b#{anchor}]]\n" for anchor in anchors), "b.md": "# B\n\n" + "\n\n".join(headings)}
-
     assert audited(files, checks=["headings"]).findings == ()
 
 
 def test_an_ambiguous_name_is_told_with_the_others_and_headings_are_looked_for_in_other_bases(audited):
     report = audited({"a.md": "# A\n\n[[setup]]\n", "x/setup.md": "# 1\n", "y/setup.md": "# 2\n"}, checks=["ambiguous"])
-
     found = only(report)
     assert (found.severity, found.line, found.others) == ("info", 3, ("y/setup.md",))
     assert found.message == "'setup' resolves to 'x/setup.md', but could also mean 'y/setup.md'."
-
     files = {"a.md": "# A\n\n[[notes@n#There]] [[notes@n#Missing]]\n"}
     report = audited(files, notes={"n.md": "# N\n\n## There\n"}, checks=["links", "headings"], names=["project"])
-
     assert "'Missing'" in only(report).message
 
 
@@ -194,7 +184,6 @@ def test_front_matter_and_bytes_that_cannot_be_read_are_errors_at_their_lines(au
         "c.md": b"---\ntags: [a\n---\ncaf\xe9\n",
     }
     front, encoding, *both = audited(files, checks=["encoding", "front-matter"]).findings
-
     assert (front.ref, front.check, front.line in (3, 4)) == ("a.md", "front-matter", True)
     assert "not valid YAML" in front.message
     assert (encoding.ref, encoding.line, encoding.severity, encoding.check) == ("b.md", 5, "error", "encoding")
@@ -204,7 +193,6 @@ def test_front_matter_and_bytes_that_cannot_be_read_are_errors_at_their_lines(au
 
 def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text(audited, parsed_here):
     found = only(audited({"a.docx": b"PK"}, checks=["encoding"]))
-
     assert found.message == "It cannot be read (it is no such file, or broken); left out."
     assert found.remedy.startswith("Save it again in the program that wrote it")
 
@@ -212,7 +200,6 @@ def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text(audited
 def test_files_that_no_index_has_are_told(audited, environment):
     environment.env["KBHUB_LIMITS__FILE_BYTES"] = "1024"
     report = audited({"big.md": "x" * 2000, "small.md": "# S\n"}, checks=["files"])
-
     assert lines(report) == [("big.md", None, "warning", "files")]
     assert only(report).docid == ""
 
@@ -262,7 +249,6 @@ def test_orphans_have_no_link_and_no_tag(audited):
         },
         checks=["orphans"],
     )  # fmt: skip
-
     assert [one.ref for one in report.findings] == ["alone.md", "self.md"]
 
 
@@ -305,11 +291,9 @@ def test_tags_that_differ_by_case_or_plural_are_told_the_usual_form(audited):
     files = {f"{name}.md": "---\ntags: [runbook, https]\n---\n# X\n" for name in "abc"}
     files["d.md"] = "---\ntags:\n  - Runbooks\n  - http\n  - other\n---\n# D\n"
     report = audited(files, checks=["tags"])
-
     found = only(report)
     assert (found.ref, found.line, found.severity) == ("d.md", 3, "warning")
     assert (found.fix.before, found.fix.after) == ("Runbooks", "runbook")
-
     notes = {f"{name}.md": "---\ntags: [Deploy]\n---\n# N\n" for name in "xyz"}
     report = audited({"z.md": "---\ntags: [deploy]\n---\n# A\n"}, notes=notes, checks=["tags"])
     assert [(one.ref, one.fix.after) for one in report.findings] == [("d.md", "runbook"), ("z.md", "Deploy")]
@@ -321,7 +305,6 @@ def test_the_same_content_is_told_once_per_copy(audited):
     report = audited(
         {"a.md": same, "b.md": same, "e.md": "", "f.md": ""}, notes={"copy.md": same}, checks=["duplicates"]
     )
-
     assert [(one.ref, one.others) for one in report.findings] == [("b.md", ("a.md",)), ("notes@copy.md", ("a.md",))]
     assert "content is the same" in report.findings[0].message
 
@@ -331,7 +314,6 @@ def test_versions_of_a_documentation_are_no_duplicates(audited):
     files = {f"docs/{path}.md": f"# A\n\n{words}\n" for path in ("v1/a", "v2/a", "v3/b")}
     files |= {"docs/v3/moved/a.md": f"# A\n\n{words} more\n", "c.md": "# A\n\nB.\n"}
     report = audited(files, notes={"docs/v2/c.md": "# A\n\nB.\n"}, checks=["duplicates"])
-
     assert [(one.ref, one.others) for one in report.findings] == [("notes@docs/v2/c.md", ("c.md",))]
 
 
@@ -359,14 +341,12 @@ def test_one_file_in_two_bases_or_by_two_names_is_no_duplicate(audited, environm
     (environment.project / "knowledge" / "README.md").symlink_to("sub/a.md")
     inner = environment.project / "knowledge" / "sub"
     report = audited(hub=environment.hub(bases={"inner": inner}), checks=["duplicates"])
-
     assert report.findings == ()
 
 
 def test_the_gravest_come_first_then_base_path_and_line(audited):
     files = {"b.md": "# B\n\n[x](g.md)\n\n[y](h.md) [[a#no]]\n", "a.md": "# A\n\n[z](i.md)\n", "o.md": "# Alone\n"}
     report = audited(files)
-
     assert lines(report) == [
         ("a.md", 3, "error", "links"), ("b.md", 3, "error", "links"), ("b.md", 5, "error", "links"),
         ("b.md", 5, "warning", "headings"), ("o.md", None, "info", "orphans"),
@@ -377,10 +357,8 @@ def test_checks_and_bases_can_be_chosen_and_those_that_are_not_there_are_errors(
     """Links from a base that is not looked at still count."""
     files, notes = {"a.md": "# A\n", "b.md": "[x](gone.md)\n"}, {"n.md": "# N\n\n[[project@a]] [x](gone.md)\n"}
     report = audited(files, notes=notes, names=["project"], checks=["orphans", "titles"])
-
     assert lines(report) == [("b.md", None, "warning", "titles")]
     assert (report.bases, report.checks, report.documents) == (("project",), ("titles", "orphans"), 2)
-
     with pytest.raises(UsageError, match=r"Unknown check 'link'\. Checks: links, "):
         audited({"a.md": "# A\n"}, checks=["link"])
     with pytest.raises(BaseNotFound):
@@ -398,7 +376,6 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     listed = text.count("links: The link")
     assert (report.total, report.counts[0].errors, len(report.findings)) == (300, 300, min(limit, 300))
     assert ("Not shown: 290; use `--limit` to see more." in text_of(audit_report(report))) == (limit == 10)
-
     assert 10 <= listed < 300
     assert f" Not shown: {300 - listed}; {how}" in text.split("\n")[0]
     assert "--limit" not in text
@@ -409,7 +386,6 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
 def test_a_finding_is_one_line_of_limited_length_for_a_model(audited):
     text = f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"
     text, _ = model_answer(audit_report(audited({"a.md": text}, checks=["links", "related"])), FULL_ANSWER_BYTES)
-
     assert text.count(" related: ") == 2
     assert "'gone'" in text
     assert text.count("\n") == 4
@@ -425,7 +401,6 @@ def test_no_document_can_make_an_audit_fail(audited):
         "e.md": "# " + "#" * 5000 + "\n" + "<a id=" * 2000 + "{#" * 2000 + "[[e#x]]",
     }
     report = audited(hostile)
-
     assert report.documents == 5
     json.loads(report.model_dump_json())
 
@@ -442,7 +417,6 @@ def test_many_documents_take_a_moment(audited, count):
     audited(files, checks=["files"])
     started = time.perf_counter()
     report = audited(checks=[name for name in CHECKS if name != "stale"])
-
     assert time.perf_counter() - started < 20
     assert lines(report) == [(f"{count - 1}.md", 6, "error", "links")]
 
@@ -453,9 +427,7 @@ def test_memories_about_what_changed_are_told(audited, environment):
     remember(hub, "Selling returns one, always.", about=["src/app.py::sell"])
     remember(hub, "Buying costs two coins here.", about=["src/app.py::buy"])
     assert audited(hub=hub, checks=["memories"]).findings == ()
-
     environment.write("src/app.py", "def sell():\n    return 3\n\ndef buy():\n    return 2\n")
-
     found = only(audited(hub=hub, checks=["memories"]))
     assert (found.severity, found.base) == ("warning", "memory")
     assert "'src/app.py::sell', changed since" in found.message

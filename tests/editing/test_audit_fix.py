@@ -61,7 +61,6 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(vault):
     report = audit(hub, checks=["tags"])
     before = {path: path.read_bytes() for path in vault.project.rglob("*.md")}
     planned = fix(hub, report, dry_run=True)
-
     assert before == {path: path.read_bytes() for path in vault.project.rglob("*.md")}
     assert planned.dry_run
     (change,) = fix(hub, report).changes
@@ -80,7 +79,6 @@ def test_no_fix_is_offered_without_exactly_one_candidate_that_can_be_written(env
         pytest.skip("this file system takes the two for one")
     hub = synced(environment)
     report = audit(hub, checks=["spelling"])
-
     assert [one.fix for one in report.findings] == [None]
     assert report.fixable == 0
     assert fix(hub, report).changes == ()
@@ -94,7 +92,6 @@ def test_read_only_bases_are_left_alone_with_the_reason(environment):
     hub = synced(environment, bases={"notes": outside})
     report = audit(hub, checks=["spelling"])
     fixed = fix(hub, report)
-
     assert (outside / "a.md").read_text() == "[x](B.md) [y](B)\n"
     assert (len(report.findings), report.fixable, fixed.changes) == (2, 0, ())
     assert [one.subject for one in fixed.failed] == ["notes"]
@@ -130,7 +127,6 @@ def test_what_cannot_be_changed_alone_is_left_and_told(environment):
     environment.write("knowledge/plan_b.md", "# B\n")
     hub = synced(environment)
     fixed = fix(hub, audit(hub, checks=["spelling"]))
-
     assert (environment.project / "knowledge/a.md").read_bytes() == b"[x](B.md) caf\xe9\n"
     assert (environment.project / "knowledge/c.md").read_text() == "# A\n\n[x](plan_b.md)\n\n[y](Plan\\_b.md)\n"
     assert [(one.line, one.after) for one in fixed.changes] == [(3, "plan_b.md")]
@@ -139,7 +135,6 @@ def test_what_cannot_be_changed_alone_is_left_and_told(environment):
 
 def test_the_command_mends_and_looks_again(vault, kbhub):
     code, out, _ = kbhub("audit", "--fix")
-
     assert code == 0
     assert "a.md:3  Runbooks → runbook" in out
     assert "--fix" not in out
@@ -150,7 +145,6 @@ def test_the_exit_code_tells_a_build(environment, kbhub):
     """Errors fail it unless it asks for more or less; a wrong call is told apart."""
     environment.write("knowledge/a.md", "[x](gone.md)\n")
     environment.write("knowledge/b.md", "no title\n")
-
     assert [kbhub("audit", "--fail-on", level)[0] for level in ("error", "warning", "info", "never")] == [1, 1, 1, 0]
     assert [kbhub("audit", "--check", "titles", "--fail-on", level)[0] for level in ("error", "warning")] == [0, 1]
     assert kbhub("audit", "--check", "nope")[0] == 2
@@ -222,11 +216,9 @@ def test_a_symbol_of_another_language_is_there_if_the_file_names_it_and_what_was
     """As a whole word; so it is in Python that does not parse."""
     code = Code("x.go", GO)
     broken = Code("x.py", "class A:\n    def b(self):\n        print 'x'\n")
-
     found = [found_in(code, names) for names in (["Cart", "Add"], ["Item"], ["Cart", "ad"])]
     assert found == ["defined", "missing", "missing"]
     assert [found_in(broken, names) for names in (["A", "b"], ["c"])] == ["defined", "missing"]
-
     assert Code("x.py", PYTHON).undefined(["Shop", "sel"]).near == "sell"
     assert Code("x.go", GO).undefined(["Cartt"]).near == "Cart"
 
@@ -250,7 +242,6 @@ def sources(environment):
 def test_what_is_there_has_no_fault_and_a_fault_says_what_it_is_and_what_was_meant(sources):
     for entry in ["src/shop.py", "./src/shop.py", "src/", "src", ".", "src/shop.py::Shop::sell", "src/shop.py::"]:
         assert sources.fault(entry) is None, entry
-
     for entry, told in {
         "../x.py": ("outside", ""), "/etc/passwd": ("outside", ""), "src/../secret.py": ("outside", ""),
         "src/\0.py": ("outside", ""), "shop.py": ("missing", "src/shop.py"),
@@ -269,7 +260,6 @@ def test_a_link_out_of_the_project_is_not_followed(sources, environment):
     (environment.home / "keys.py").write_text("password = 1\n")
     (environment.project / "link.py").symlink_to(environment.home / "keys.py")
     os.mkfifo(environment.project / "pipe.py")
-
     assert sources.fault("link.py::password").state == "outside"
     assert sources.fault("pipe.py::x").state == "missing"
 
@@ -279,7 +269,6 @@ def test_an_audit_tells_broken_refs_with_their_line(environment):
     refs = ["src/shop.py::Shop::sell", "src/gone.py", "src/shop.py::Shop::buy", "src/shop.py::os", "https://x.org/a"]
     environment.write("knowledge/a.md", "---\nrefs:\n" + "".join(f"  - {one}\n" for one in refs) + "---\n# A\n")
     report = audit(synced(environment), checks=["refs"])
-
     assert [(one.line, one.severity, one.message) for one in report.findings] == [
         (4, "error", "`refs` names 'src/gone.py', but the file does not exist."),
         (5, "error", "`refs` names 'src/shop.py::Shop::buy', but the file has no 'buy'."),
@@ -291,7 +280,6 @@ def test_refs_of_a_base_without_a_project_are_noted_once(environment):
     for name in "ab":
         environment.write(environment.home / "notes" / f"{name}.md", "---\nrefs: [src/gone.py, x.py]\n---\n# N\n")
     report = audit(synced(environment, bases={"notes": environment.home / "notes"}), checks=["refs"])
-
     assert report.findings == ()
     assert report.notes == ("notes: 4 entries of `refs` not checked, because the base belongs to no project.",)
 

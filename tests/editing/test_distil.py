@@ -59,7 +59,6 @@ def test_related_documents_are_those_near_in_meaning(environment, hub):
     assert ("rollback.md",) == distil(hub, "c", ANSWER).related
     assert ("release.md",) == distil(hub, "c", ANSWER.replace("wait", "stay"), base="notes").related
     assert () == distil(hub, "c", "Quarks are bound by gluons. " * 25 + ANSWER * 5).related
-
     environment.configure(embedder={"model": "none"})
     saved = distil(environment.hub(), "c", ANSWER)
     assert () == saved.related
@@ -72,7 +71,6 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
     remember(hub, "To roll back a release, start the rollback job and wait.", scope="user")
     saved = distil(hub, "c", ANSWER)
     text = (next(base.path for base in hub.discovery().bases if base.id == "project") / saved.path).read_text()
-
     assert ("rollback.md",) == saved.related
     assert "@" not in text
     left = "Only documents of project are added as related, not those of your other bases (notes, memory, user)."
@@ -84,9 +82,7 @@ def test_aliases_stand_for_models_and_a_model_name_is_no_path(hub):
     given = "c claude Claude x g local mistral-large"
     names = "claude-opus-5 claude-opus-5 claude-opus-5 codex gemini llama3:8b mistral-large"
     models = hub.config().settings.distil.models
-
     assert names.split() == [model_name(one, models) for one in given.split()]
-
     given = ["llama3:8b", "../../etc/passwd", "org/model", ".hidden", "モデル v2", "a" * 300]
     assert [folder_name(one) for one in given] == ["llama3-8b", "etc-passwd", "org-model", "hidden", "v2", "a" * 80]
     for name in ("", "..", "///", "モデル"):
@@ -99,7 +95,6 @@ def test_without_a_writable_project_it_goes_to_the_users_data(environment):
     environment.write("docs/guide.md", "# Guide\n\nA fallback base is read only.\n")
     hub = synced(environment)
     saved = distil(hub, "c", "Zymurgy is the craft of brewing.")
-
     assert "completions" == saved.base
     assert saved.ref == environment.hub().search(Query(text="zymurgy")).hits[0].ref
     assert not list(environment.project.glob("docs/llm*"))
@@ -126,9 +121,7 @@ def command(hub, kbhub, monkeypatch):
 def test_the_argument_comes_first_and_standard_input_is_read(command):
     """UTF-8, or nothing is saved."""
     saved = command("c", "Mead takes months.", "--json", stdin=b"other text", code=0).json
-
     assert ("claude-opus-5", True) == (saved["model"], saved["indexed"])
-
     assert "Saved llm-completions/claude-opus-5/" in command("c", stdin="Café rollback\n".encode(), code=0).out
     for given, said in (
         (b"Caf\xe9 rollback\n", "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n"),
@@ -159,7 +152,6 @@ def test_the_clipboard_is_last(command, monkeypatch, text, code, says):
 
     monkeypatch.setattr(pyperclip, "paste", paste)
     done = command("x")
-
     assert done.code in code
     assert says in done.out + done.err
     assert ("standard input" in done.err) == (done.code != 0)

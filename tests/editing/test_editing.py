@@ -79,7 +79,6 @@ def found(hub, words):
 
 def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop):
     done = write_document(hub, "guides/cache", text="# Cache\n\nEvict the platypus first.\n", client="codex")
-
     assert bytes_of(shop, "guides/cache.md") == (
         b"---\ntags: []\nsource: codex\ncreated: 2025-11-22\n---\n\n# Cache\n\nEvict the platypus first.\n"
     )
@@ -124,7 +123,6 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
         with pytest.raises((error, DocumentNotFound)) as caught:
             write_document(hub, ref, text="# X\n", mode=mode)
         assert (told if mode == "create" else "no base") in str(caught.value)
-
     assert snapshot(shop.project) == before
 
 
@@ -132,15 +130,12 @@ def test_given_keys_win_over_the_defaults_and_front_matter_in_the_text_is_writte
     """A key that is none removes a default."""
     keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
     write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
-
     assert bytes_of(shop, "a.md") == (
         b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
     )
-
     text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
     write_document(hub, "b.md", text=text, client="codex")
     write_document(hub, "c.md", text=text, front_matter={"status": "done"})
-
     assert bytes_of(shop, "b.md") == text.encode()
     assert bytes_of(shop, "c.md") == text.replace("draft", "done").encode()
 
@@ -150,14 +145,12 @@ def test_creating_never_touches_what_is_there(hub, shop):
     for ref in ("rollback.md", "rollback", "Rollback.md"):
         with pytest.raises(WriteRefused):
             write_document(hub, ref, text="# New")
-
     assert snapshot(shop.project / "knowledge") == before
 
 
 def test_another_base_is_written_where_the_user_says_so(hub, shop):
     write_document(hub, "notes@emacs", text="# Emacs")
     assert (shop.home / "notes" / "emacs.md").exists()
-
     for told, act in (
         ('"writable": true', lambda: write_document(hub, "fixed@x", text="# X")),
         ('"writable": true', lambda: delete_document(hub, "fixed@law.md")),
@@ -189,7 +182,6 @@ def test_a_project_base_outside_the_repository_is_not_written(environment):
     with pytest.raises(WriteRefused, match="kbhub base trust --writable"):
         write_document(hub, "x", text="# X")
     hub.trust.add(environment.project.parent / "shop.knowledge", environment.project.parent / "shop.knowledge", True)
-
     assert write_document(environment.hub(), "x", text="# X").action == "created"
 
 
@@ -224,7 +216,6 @@ def test_hostile_and_useless_paths_are_refused(hub, shop):
 def test_names_that_people_use_are_taken(hub):
     for ref in ("日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"):
         done = write_document(hub, ref, text="# Xylophone\n")
-
         assert done.indexed
         assert done.ref in found(hub, "xylophone")
         assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
@@ -279,7 +270,6 @@ def test_a_link_inside_the_base_is_written_through(hub, shop):
     link = shop.project / "knowledge" / "undo.txt.md"
     link.symlink_to("rollback.md")
     write_document(hub, "undo.txt.md", text="The end.", mode="append")
-
     assert link.is_symlink()
     assert bytes_of(shop, "rollback.md") == ROLLBACK.encode() + b"\nThe end.\n"
     with pytest.raises(WriteRefused, match=r"rollback\.md"):
@@ -357,7 +347,6 @@ def test_writers_at_once_lose_nothing(shop):
 def test_a_line_is_appended_to_a_section_proper(hub, shop):
     """Above its first subsection, in the list that is there, and nothing else changes."""
     done = write_document(hub, "rollback", text="- 2025-11-22 Cy", mode="append", section="log")
-
     expected = ROLLBACK.replace("- 2025-01-01 Ada\n", "- 2025-01-01 Ada\n- 2025-11-22 Cy\n")
     assert bytes_of(shop, "rollback.md").decode() == expected
     assert expected.splitlines()[done.start_line - 1 : done.end_line] == ["- 2025-11-22 Cy"]
@@ -366,7 +355,6 @@ def test_a_line_is_appended_to_a_section_proper(hub, shop):
 def test_a_subsection_is_appended_below_the_others(hub, shop):
     """Text that begins with a heading goes to the end of the section."""
     write_document(hub, "rollback", text="### Oldest\n\n- 2023", mode="append", section="Rolling back > Log")
-
     expected = ROLLBACK.replace("## See also", "### Oldest\n\n- 2023\n\n## See also")
     assert bytes_of(shop, "rollback.md").decode() == expected
 
@@ -385,7 +373,6 @@ def test_headings_in_code_are_none(hub, shop):
     shop.write("knowledge/code.md", "# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n")
     write_document(hub, "code", text="new", mode="append", section="Log")
     assert bytes_of(shop, "code.md") == b"# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n\nnew\n"
-
     shop.write("knowledge/open.md", "# A\n\n```sh\nls\n")
     with pytest.raises(WriteRefused, match="line 3"):
         write_document(hub, "open", text="new", mode="append")
@@ -395,7 +382,6 @@ def test_headings_in_code_are_none(hub, shop):
 
 def test_updating_replaces_the_body_and_keeps_the_front_matter(hub, shop):
     done = write_document(hub, "rollback", text="# Rolling back\n\nCall Ada.\n", mode="update")
-
     head = ROLLBACK[: ROLLBACK.index("# Rolling")]
     assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
     assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See also`.",)
@@ -415,7 +401,6 @@ def test_a_text_with_front_matter_is_a_whole_document_and_said_where_it_cannot_b
     with pytest.raises(WriteRefused, match="not valid YAML"):
         write_document(hub, "broken", text="New.", mode="update")
     write_document(hub, "broken", text="---\na: []\n---\nNew.\n", mode="update")
-
     assert bytes_of(shop, "broken.md") == b"---\na: []\n---\nNew.\n"
     done = write_document(hub, "x", text="---\na: [\n---\nText.\n")
     assert bytes_of(shop, "x.md") == b"---\na: [\n---\nText.\n"
@@ -425,7 +410,6 @@ def test_a_text_with_front_matter_is_a_whole_document_and_said_where_it_cannot_b
 def test_keys_are_set_without_touching_anything_else(hub, shop):
     keys = {"tags": ["ops", "new one"], "Owner": "Bo", "status": "done"}
     write_document(hub, "rollback", front_matter=keys, mode="update")
-
     expected = ROLLBACK.replace("'Ada'", "Bo").replace("- runbook\n---", "- new one\nstatus: done\n---")
     assert bytes_of(shop, "rollback.md").decode() == expected
     write_document(hub, "rollback", front_matter={"status": None, "tags": None}, mode="update")
@@ -437,7 +421,6 @@ def test_what_is_as_asked_already_is_not_written(hub, shop):
     file = shop.project / "knowledge" / "rollback.md"
     before = file.stat()
     done = write_document(hub, "rollback", front_matter={"owner": "Ada", "tags": ["ops", "runbook"]}, mode="update")
-
     assert (done.action, done.before) == ("unchanged", done.hash)
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
@@ -447,11 +430,9 @@ def test_line_endings_and_a_missing_newline_stay_and_a_document_that_does_not_de
     shop.write("knowledge/old.md", b"\xff\xfe" + "# Ö\r\n\r\ntext".encode("utf-16-le"))
     write_document(hub, "old", text="mehr\nText\n", mode="append")
     assert bytes_of(shop, "old.md") == b"\xff\xfe" + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode("utf-16-le")
-
     shop.write("knowledge/latin.md", "# Caf\xe9\n".encode("latin-1"))
     with pytest.raises(WriteRefused, match="lose bytes"):
         write_document(hub, "latin", text="x", mode="append")
-
     assert bytes_of(shop, "latin.md") == b"# Caf\xe9\n"
 
 
@@ -461,7 +442,6 @@ def test_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
     write_document(hub, "rollback", text="x", mode="append")
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert [path.name for path in file.parent.iterdir()] == ["rollback.md"]
-
     file.chmod(0o440)
     with pytest.raises(WriteRefused, match="read-only"):
         write_document(hub, "rollback", text="y", mode="append")
@@ -476,7 +456,6 @@ def test_a_stale_edit_is_refused(hub, shop):
         delete_document(hub, "rollback", based_on=first.hash)
     with pytest.raises(UsageError, match="8 to 64"):
         write_document(hub, "rollback", text="three", mode="append", based_on="abc")
-
     assert hashlib.sha256(bytes_of(shop, "rollback.md")).hexdigest().startswith(second.hash)
 
 
@@ -486,7 +465,6 @@ def test_changes_need_a_document_that_is_there(hub, shop):
         write_document(hub, "vim.md", text="x", mode="append")
     with pytest.raises(DocumentNotFound):
         write_document(hub, "none.md", text="x", mode="update")
-
     docid = hub.search(Query(text="rollback", mode="keyword")).hits[0].docid
     write_document(hub, docid, text="By docid.", mode="append")
     assert bytes_of(shop, "rollback.md").endswith(b"By docid.\n")
@@ -509,7 +487,6 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words_of_every_edge(hub, 
             write_document(hub, ref, **arguments)
         assert isinstance(caught.value, UsageError) or ref == "new.md"
         assert not re.search(r"`(text|front_matter|based_on|\w+_document)`|--", str(caught.value))
-
     assert snapshot(shop.project / "knowledge") == before
 
 
@@ -555,6 +532,5 @@ def test_what_a_killed_process_left_is_swept_later(hub, shop):
         Path(file).write_text("half")
     os.utime(old, (1, 1))
     write_document(hub, "x", text="# X")
-
     assert not old.exists()
     assert new.exists()

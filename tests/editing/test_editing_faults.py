@@ -73,7 +73,6 @@ def test_a_change_that_is_cut_short_leaves_the_old_or_the_new(environment, child
     steps = children.call("edit_until", places(environment), act, 1000)
     check(environment, act, finished=True)
     assert steps > STEPS_AT_ONCE
-
     for step in range(steps) if anywhere else random.Random(act).sample(range(steps), STEPS_AT_ONCE):
         prepare(environment)
         children.start("edit_until", places(environment), act, step)
@@ -86,7 +85,6 @@ def test_what_was_cut_short_can_be_done_again(environment, children):
     for step in range(4):
         children.start("edit_until", places(environment), "restore", step)
         assert children.ended() == -signal.SIGKILL
-
     gone = environment.project / "knowledge" / "gone.md"
     assert gone.exists() or restore(environment.hub(), "gone.md").indexed
     assert gone.read_bytes() == GONE
@@ -97,7 +95,6 @@ def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment, moun
     prepare(environment)
     knowledge = environment.project / "knowledge"
     refusals = mounted("read-only", knowledge, "try_to_delete", places(environment), "a.md", 2)
-
     assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' was not changed"] * 2
     assert [entry.path for entry in Trash(environment.hub().data).documents()] == ["gone.md"]
     assert (knowledge / "a.md").read_bytes() == OLD
@@ -114,7 +111,6 @@ def test_a_document_that_was_removed_is_in_the_trash_whatever_fails_then(environ
     with pytest.raises(WriteRefused):
         delete_document(hub, "a.md")
     monkeypatch.undo()
-
     check(environment, "delete", finished=True)
 
 

@@ -103,7 +103,6 @@ def test_the_one_deleted_last_is_restored_by_its_ref(shop):
         delete_document(hub, "drafts/a")
     (shop.project / "knowledge" / "drafts").rmdir()
     restore(hub, "drafts/a.md")
-
     assert "# Two" in text_of(shop, "drafts/a.md")
     with pytest.raises(KbhubError, match="--list"):
         restore(hub, "drafts/b.md")
@@ -123,7 +122,6 @@ def test_a_broken_entry_of_the_trash_hides_nothing_else(hub, shop):
         (root / name).mkdir()
         (root / name / "entry.json").write_text(text)
     (root / "file").write_text("x")
-
     assert [entry.ref for entry in Trash(hub.data).documents()] == ["rollback.md"]
 
 
@@ -151,7 +149,6 @@ def test_emptying_one_trash_leaves_the_other(shop):
     delete_document(hub, "rollback")
     assert len(empty_trash(hub)) == 1
     assert len(list(forgotten.glob("*.md"))) == 1
-
     delete_document(hub, "index")
     later = shop.hub(clock=lambda: NOON + 31 * DAY)
     kept = forget(later, [remember(later, "Cats sleep.").memory.id]).trash
@@ -204,7 +201,6 @@ def test_links_are_mended_on_request(hub, shop):
 
 def test_a_moved_document_keeps_its_own_links(hub, shop):
     done = rename(hub, "guides/deploy.md", "ops/eu/", update_links=True)
-
     assert done.ref == "ops/eu/deploy.md"
     assert text_of(shop, "ops/eu/deploy.md") == (
         "# Deploy\n\n![p](../../guides/img/a.png) [back](../../rollback.md) [[index]]\n"
@@ -214,7 +210,6 @@ def test_a_moved_document_keeps_its_own_links(hub, shop):
 
 def test_a_name_that_differs_by_case_alone_is_another_name(hub, shop):
     done = rename(hub, "rollback.md", "Rollback.md")
-
     assert done.ref == "Rollback.md"
     names = {file.name for file in (shop.project / "knowledge").iterdir()}
     assert ("Rollback.md" in names, "rollback.md" in names) == (True, False)
@@ -262,7 +257,6 @@ def test_a_mended_link_is_read_as_the_new_path(hub, shop, new, name, path):
     shop.write("knowledge/x.md", ALL_KINDS)
     hub.sync()
     done = rename(hub, "csharp.md", new, update_links=True)
-
     entry = f"'{new}'" if "[" in new else new
     assert done.not_updated == ()
     assert text_of(shop, "x.md") == (
@@ -279,7 +273,6 @@ def test_a_document_with_one_link_that_cannot_be_mended_is_named(hub, shop, upda
     shop.write("knowledge/x.md", ALL_KINDS)
     hub.sync()
     done = rename(hub, "csharp.md", "C#.md", update_links=update_links)
-
     (problem,) = done.not_updated
     assert (problem.subject, "`related`" in problem.message, "line" in problem.message) == ("x.md", True, False)
     assert {(link.line, link.after) for link in done.links} == {

@@ -82,7 +82,6 @@ def entry_lines(text: Text, key: str) -> set[int]:
 @given(documents())
 def test_reading_for_an_edit_loses_nothing(data):
     text = text_of("x.md", data)
-
     assert text.encoded() == data
     assert len(text.lines) == len(parse_document("x.md", data).lines)
 

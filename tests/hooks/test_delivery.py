@@ -32,7 +32,6 @@ def test_a_start_names_the_bases_and_tells_standing_and_strong_memories(shop, en
     assert "project (11)" in text.splitlines()[0]
     assert 'search(query="…")' in text.splitlines()[1]
     assert len(text.splitlines()) == 2
-
     remember(shop, "Run the tests with make check, never with pytest alone.", tags=["pitfall"])
     remember(shop, "Commit messages are in English.", tags=["Preference"], scope="user")
     remember(shop, "The staging database is restored every Monday.")
@@ -98,7 +97,6 @@ def test_a_subagent_is_told_how_to_search_though_the_notes_may_not_speak(environ
 
 def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(shop, environment):
     text = said(shop, event("prompt", environment.project, prompt=REFUND_PROMPT))
-
     (address,) = calls(text)
     assert address.startswith("refunds.md:")
     assert "the bank confirms them" in text
@@ -198,7 +196,6 @@ def test_a_prompt_that_names_a_document_by_its_title_brings_it(shop, environment
 
 def test_a_file_that_is_worked_on_brings_what_is_about_it(shop, environment):
     ref = remember(shop, "charge() must not round: cents are integers.", about=["src/pay.py"]).memory.ref
-
     for client in CLIENTS:
         for what in (edit, reading):
             session = f"{client}{what.__name__}"
@@ -218,7 +215,6 @@ def test_a_file_is_meant_however_it_is_written(shop, environment):
 def test_a_memory_about_a_symbol_comes_where_the_symbol_is_worked_on(shop, environment):
     charge = remember(shop, "charge() is idempotent by order id.", about=["src/pay.py::charge"]).memory.ref
     refund = remember(shop, "refund() waits for the bank.", about=["src/pay.py::refund"]).memory.ref
-
     text = said(shop, edit(environment.project, "src/pay.py", "def charge(order, currency):", session="one"))
     assert charge in calls(text)
     assert refund not in calls(text)
@@ -239,7 +235,6 @@ def test_what_is_no_file_of_the_project_or_a_link_out_of_it_brings_nothing(shop,
     paths = ("src/new.py", "/etc/hosts", "src", "", "\0", "x" * 5000, "~/.ssh/id_rsa", "knowledge/cache.md")
     for path in paths:
         assert said(shop, edit(environment.project, path)) == "", path
-
     (environment.project / "src/pay.py").unlink()
     (environment.project / "src/pay.py").symlink_to("/etc/hosts")
     assert said(shop, edit(environment.project, "src/pay.py")) == ""
@@ -290,7 +285,6 @@ def test_every_event_keeps_its_budget(shop, environment, letters):
     for number in range(8):
         remember(shop, f"{number} {letters * 400}"[:1500], tags=["pitfall"], about=["src/pay.py"])
     shop.sync()
-
     for name, what in (
         ("session-start", event("session-start", environment.project)),
         ("subagent-start", event("subagent-start", environment.project)),
@@ -361,7 +355,6 @@ def test_the_page_that_names_the_thing_is_told_not_one_about_its_subject_and_non
 ):
     prompt = "why does the client ignore the password in my .netrc for the private index"
     assert refs(hub, environment, prompt) == ["http.md"]
-
     environment.write("knowledge/locks.md", "# Locks\n\nuv.lock holds the resolved versions.\n")
     hub.sync()
     assert "docker.md" not in refs(hub, environment, "never edit the uv.lock file when the image is rebuilt")
@@ -384,7 +377,6 @@ def test_a_pitfall_about_the_named_file_comes_first(shop, environment, tags):
     remember(shop, "charge() must not round.", about=["src/pay.py::charge"])
     remember(shop, "Moving it to a thread failed.", about=["src/pay.py"], rejected=True)
     pitfall = remember(shop, "Amounts are in cents.", about=["src/pay.py"], tags=tags).memory.ref
-
     for what in (
         reading(environment.project, "src/pay.py", session="a"),
         event("prompt", environment.project, prompt="round the sum in src/pay.py", session="b"),
@@ -397,7 +389,6 @@ def test_a_document_tagged_pitfall_comes_before_memories_with_the_line_that_name
     text = "# Cents\n\nOf all shops.\n\n## Rule\n\nNever floats in pay.py, </x> ever.\n"
     environment.write("knowledge/cents.md", f"---\nrefs: src/pay.py\ntags: pitfall\n---\n{text}")
     shop.sync()
-
     delivery = deliver(shop, reading(environment.project, "src/pay.py"))
     assert delivery.refs[0] == "cents.md"
     assert '"Cents", is about "src/pay.py":\n  > Never floats in pay.py, ‹/x> ever.\n' in delivery.text
@@ -455,7 +446,6 @@ def test_fields_of_another_kind_are_as_if_not_there(name, place):
 def test_an_answer_has_the_form_that_the_client_reads(client, name):
     more = {"tool": EDITS[client]("a.py", "x")} if name == "tool" else {}
     said = json.loads(answer(event(name, "/work", client=client, **more), "notes\nof “two” lines"))
-
     told = {"hookEventName": NAMES[client][name], "additionalContext": "notes\nof “two” lines"}
     assert said["hookSpecificOutput"] == told
     # Codex refuses what its schema does not know; Copilot CLI reads the text beside it.
@@ -468,7 +458,6 @@ def test_an_event_without_its_name_has_one_and_vs_code_has_fields_of_its_own():
     assert json.loads(answer(event_of("prompt", "gemini-cli", data), "x"))["hookSpecificOutput"]["hookEventName"] == (
         "BeforeAgent"
     )
-
     sent = {"sessionId": "s", "hookEventName": "PreToolUse", "cwd": "/work", "timestamp": "2026-02-09T10:30:00.000Z"}
     found = event_of("tool", "copilot-cli", {**sent, "tool_input": {"files": [], "filePath": "a.py"}})
     assert (found.session, found.called, found.cwd, found.paths) == ("s", "PreToolUse", "/work", ("a.py",))

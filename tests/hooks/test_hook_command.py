@@ -122,7 +122,6 @@ def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, 
     """Also one that is cut short: else every event on a slow machine would be, and none ever answered."""
     data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
     assert run(environment, "prompt", data, program=("-c", CUT_SHORT)) == ""
-
     record = until(lambda: running(folder_of(environment)))
     assert record.start["ends"]
     assert told(hook("prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT, session="s-2")))
@@ -135,7 +134,6 @@ def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, 
 def test_the_end_of_a_session_fills_the_inbox_and_starts_no_daemon(shop, environment, tmp_path, hook, monkeypatch):
     begun, log = [], claude_log(tmp_path / "s.jsonl", RULE)
     monkeypatch.setattr(launch, "begin", lambda *given: begun.append(given))
-
     assert hook("session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
     assert ([one.why for one in waiting(shop)], begun) == (["asked"], [])
     for name in ("session-start", "prompt", "tool"):
@@ -152,7 +150,6 @@ def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment, 
         data = sent("codex", "prompt", environment.project, prompt=PROMPT)
         kbhub("hook", "prompt", "--client", "codex", stdin=data, code=0)
         folder.crash.write_text("it is about to be there")
-
     assert len(started) == 1
 
 
@@ -171,7 +168,6 @@ def test_without_a_daemon_or_with_a_dead_one_the_process_answers_itself(shop, en
     assert running(folder) is None
     folder.make()
     folder.record.write_text(json.dumps(asdict(DaemonRecord(999_999, None, "0.1.0", "/gone", None, None))))
-
     assert told(hook("prompt", sent("codex", "prompt", environment.project, prompt=PROMPT), "codex"))
 
 
@@ -205,7 +201,6 @@ def test_what_is_missing_or_broken_is_silence(shop, environment, fault, hook):
 def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     done = kbhub("hook", "prompt", "--client", "codex")
-
     assert (done.code, done.out) == (2, "")
     assert "Run `kbhub admin hooks`" in done.err
 
@@ -214,7 +209,6 @@ def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
 def test_a_compaction_is_not_kept_waiting(shop, environment, tmp_path, ending):
     """Also without a daemon, the hook is over before the log is read, which takes as long as it takes."""
     log = claude_log(tmp_path / "s.jsonl", RULE)
-
     assert run(environment, "compact", sent("codex", "compact", environment.project, transcript=log)) == ""
     assert until(lambda: waiting(shop))[0].why == "asked"
 

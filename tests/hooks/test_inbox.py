@@ -34,7 +34,6 @@ def ended(hub, environment, tmp_path, *turns, client="claude-code", session="s-1
 
 def test_a_session_proposes_what_was_corrected_decided_and_asked_for(shop, environment, tmp_path):
     new = ended(shop, environment, tmp_path, *TURNS)
-
     assert [one.why for one in new] == ["corrected", "decided", "asked"]
     assert [one.text for one in new] == [CORRECTION.removeprefix("No, ").capitalize(), DECISION, RULE]
     assert waiting(shop) == new
@@ -45,9 +44,7 @@ def test_a_session_proposes_what_was_corrected_decided_and_asked_for(shop, envir
 def test_at_most_three_are_proposed_the_surest_in_the_order_of_the_log(shop, environment, tmp_path):
     more = [("user", f"We decided to keep the {word} service in its own repository.") for word in ("mail", "search")]
     turns = [*TURNS, *more, ("user", "Remember that we have decided to always pin `numpy` in this project.")]
-
     new = ended(shop, environment, tmp_path, *turns)
-
     assert len(new) == 3
     assert new[-1].text.startswith("We have decided to always pin")
 
@@ -68,7 +65,6 @@ NO_RULES = [
 
 def test_what_is_no_rule_or_not_the_users_is_not_proposed(shop, environment, tmp_path):
     assert ended(shop, environment, tmp_path, ("user", "Go on then."), ("assistant", f"{RULE} {DECISION}")) == ()
-
     for number, said in enumerate(NO_RULES):
         turns = (("assistant", "I did it."), ("user", said))
         assert ended(shop, environment, tmp_path, *turns, session=f"s{number}") == (), said
@@ -79,7 +75,6 @@ def test_what_a_hook_said_comes_not_back_as_the_users_word(shop, environment, tm
     shop.sync()
     found = deliver(shop, event("prompt", environment.project, prompt="how are gadgets calibrated"))
     assert "From now on" in found.text
-
     assert ended(shop, environment, tmp_path, ("user", f"how are gadgets calibrated?\n\n{found.text}")) == ()
 
 
@@ -93,7 +88,6 @@ def test_nothing_is_proposed_twice_nor_what_is_remembered(shop, environment, tmp
 def test_no_search_no_list_and_no_hook_knows_a_proposal(shop, environment, tmp_path):
     ended(shop, environment, tmp_path, *TURNS)
     shop.sync()
-
     assert memories(shop).memories == ()
     found = shop.search(Query(text="make check before every commit PostgreSQL ledger SQLite locks"))
     assert not any("PostgreSQL" in hit.excerpt or "make check" in hit.excerpt for hit in found.hits)
@@ -136,7 +130,6 @@ def test_what_cannot_be_remembered_stays(shop, environment, tmp_path, monkeypatc
     monkeypatch.setattr(inboxes, "remember", full)
     with pytest.raises(KbhubError, match="disk is full"):
         settle(shop, ["all"], accept=True)
-
     assert [one.why for one in waiting(shop)] == ["decided", "asked"]
 
 
@@ -147,7 +140,6 @@ def test_an_inbox_keeps_the_newest(shop, environment, tmp_path):
             for word in ("apple", "bridge", "candle")
         ]
         ended(shop, environment, tmp_path, *turns, session=f"s{number}")
-
     left = waiting(shop)
     assert len(left) == MOST_WAITING
     assert "candle24" in left[-1].text
@@ -156,10 +148,8 @@ def test_an_inbox_keeps_the_newest(shop, environment, tmp_path):
 def test_a_server_that_only_reads_proposes_nothing_and_each_project_has_its_inbox(shop, environment, tmp_path):
     log = claude_log(tmp_path / "s.jsonl", *TURNS)
     hub = environment.hub(read_only=True)
-
     assert propose(hub, event("session-end", environment.project, transcript=log)) == ()
     assert waiting(shop) == ()
-
     ended(shop, environment, tmp_path, *TURNS)
     assert waiting(environment.hub(cwd=tmp_path)) == ()
 
@@ -167,7 +157,6 @@ def test_a_server_that_only_reads_proposes_nothing_and_each_project_has_its_inbo
 def test_people_see_accept_and_drop_on_the_command_line(shop, environment, tmp_path, kbhub):
     assert "The inbox is empty" in kbhub("memories", "inbox", code=0).err
     first, *_ = ended(shop, environment, tmp_path, *TURNS)
-
     listed = kbhub("memories", "inbox", code=0).out
     assert f"{first.id}  what the user corrected in a session of Claude Code, line 4" in listed
     assert "--accept" in listed
@@ -280,9 +269,7 @@ def test_what_comes_back_is_bounded(shop, environment, tmp_path):
     ]
     reads = [("kbhub__read", {"refs": ",".join(f"{'deep/' * 30}{number}.md" for number in range(40))}), ("result", {})]
     compacted(shop, environment, tmp_path, *decisions, *reads, *(turn for n in range(40) for turn in ran(f"make t{n}")))
-
     text = given_back(shop, environment)
-
     assert "The user decided" in text
     assert tokens(text) <= KEPT_TOKENS + BUDGETS["session-start"]
 
@@ -290,7 +277,6 @@ def test_what_comes_back_is_bounded(shop, environment, tmp_path):
 def test_what_was_dismissed_after_a_compaction_is_not_proposed_again_at_the_end(shop, environment, tmp_path):
     log = compacted(shop, environment, tmp_path, ("user", DECISION))
     settle(shop, ["all"], accept=False)
-
     assert propose(shop, event("session-end", environment.project, transcript=log)) == ()
     assert ended(shop, environment, tmp_path, ("user", f" {DECISION}"), session="s-2") == ()  # nor by another
     assert waiting(shop) == ()
@@ -310,9 +296,7 @@ def test_what_was_told_before_is_named_without_a_log_too_and_may_be_told_again(s
     assert ref in deliver(shop, event("session-start", environment.project)).text
     written = claude_log(tmp_path / "s.jsonl", ("user", "Go on."))
     keep(shop, event("compact", environment.project, transcript=written if log == "s.jsonl" else log))
-
     text = given_back(shop, environment)
-
     assert f'- Notes of before: read(refs="{ref}")' in text
     assert "Run the tests with make check." in text
 
@@ -324,9 +308,7 @@ def test_odd_logs_are_silence(shop, environment, tmp_path):
     lines += [{"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": 7}]}}]
     lines += [{"payload": {"type": "function_call", "call_id": 7, "arguments": "{"}, "type": "response_item"}]
     log.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"type": "user", "mess')
-
     keep(shop, event("compact", environment.project, transcript=log))
-
     assert KEPT not in given_back(shop, environment)
 
 

@@ -109,7 +109,6 @@ def test_a_filter_leaves_the_documents_it_names(written):
     for line in FOUND.strip().replace("\n", "; ").split("; "):
         query, found = line.split(" →")
         assert written.paths(query) == sorted(names[letter] for letter in found.split()), query
-
     decomposed = json.loads('"gro\\u0308sse"')
     assert written.paths(f"{decomposed}:STRASSE") == ["docs/Über uns.md"]
 
@@ -126,7 +125,6 @@ def test_a_list_of_documents_is_newest_first(written):
     with written.index.snapshot():
         rows = newest(written.index, written.selection("-tag:ops"), 3)
         places = written.index.places([chunk for chunk, _ in rows])
-
     assert [places[chunk][0] for chunk, _ in rows] == ["API/c.draft.md", "e.md", "docs/d.md"]
     assert [day for _, day in rows][2] == NOW - 40 * DAY
 
@@ -148,7 +146,6 @@ def test_no_filter_fails(written, filters, text):
     with written.index.snapshot():
         chosen = select(written.index, {"notes"}, [*filters, *understood.filters], understood.excluded, NOW)
         every = len(newest(written.index, None, 100))
-
         assert chosen is None or chosen.documents <= every
 
 
@@ -175,7 +172,6 @@ def test_no_filter_starves(crowd):
             by_vector = dict(nearest(crowd.index, vector(7), 100, chosen))
             listed = dict(newest(crowd.index, chosen, 10))
             places = crowd.index.places([*by_word, *by_vector, *listed])
-
         assert chosen is not None
         assert chosen.documents == len(wanted)
         for found in (by_word, by_vector, listed):
@@ -190,7 +186,6 @@ def test_a_large_selection_is_ranked_as_the_whole_is(crowd):
         every = nearest(crowd.index, vector(7), 60)
         assert chosen is not None
         inside = set(chosen.chunks)
-
         assert best == [one for one in every if one[0] in inside][:50]
         assert by_words(crowd.index, "beta", chosen) == by_words(crowd.index, "beta", None)
 
@@ -256,9 +251,7 @@ def test_what_is_no_slip_stays_and_only_so_many_words_are_put_right(bases):
         "deploym3nt", "x" * 5000, "entirely", "help", "resale", "oprtrs", "",
     ):  # fmt: skip
         assert used(bases, query) == {}, query
-
     slips = " ".join(f"deploym{letter}nt" for letter in "abcdfghijklmnopqrstuvwxyz")
-
     assert len(used(bases, slips)) == 8
 
 
@@ -290,7 +283,6 @@ def test_a_word_in_another_script_is_no_name_for_its_sound(tmp_path, typed):
 def test_a_query_is_written_anew_with_the_words_used(bases):
     """What is embedded has the words that were meant, and nothing else is changed in it."""
     made = corrections(bases, parse_query("Deploymnt deploymnts, serch").terms)
-
     assert corrected("Deploymnt deploymntX, serch", [one for one in made if one.typed != "deploymnts"]) == (
         "deployment deploymntX, search"
     )

@@ -87,7 +87,6 @@ def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     with pytest.raises(apsw.TooBigError) as refused, pack.packing(connection) as write, connection:
         write()
     connection.close()
-
     assert "several bases" in remedy(refused.value)
     assert counted(index, "chunk") == 300
 
@@ -184,7 +183,6 @@ def test_damage_to_what_is_packed_is_said(small, tmp_path, damage):
 @given(st.lists(st.integers(0, 3000)))
 def test_numbers_are_read_as_they_were_written(steps):
     numbers = np.cumsum(np.array(steps, np.int64), dtype=np.int64)
-
     assert growing(written(numbers)).tolist() == numbers.tolist()
 
 
@@ -307,7 +305,6 @@ def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
     same = base.model_copy(update={"id": "shop"})
     part = base.model_copy(update={"include": ("*.txt",)})
     other = Base(id="project", path=tmp_path / "other" / "knowledge", origin="knowledge")
-
     assert index_path(base, tmp_path) == index_path(same, tmp_path)
     assert len({index_path(one, tmp_path) for one in (base, part, other)}) == 3
     assert index_path(base, tmp_path).name.startswith("shop-knowledge-")
@@ -354,7 +351,6 @@ def test_bases_share_what_is_compared(apart):
         compared = np.concatenate([base[at] for base, at in zip(bases, near, strict=True)])
         assert len(compared) <= 2 * MOST
         found += len(np.intersect1d(compared, np.argsort(-(stored @ vector))[:10]))
-
     assert found / 200 >= 0.97
 
 
@@ -363,7 +359,6 @@ def test_a_small_base_gives_nothing_that_may_not_be_found():
     stored, allowed = vectors(20_040), np.arange(40) % 2 == 0
     large, small = sign(None, np.arange(20_000), reader(stored)), sign(None, np.arange(40), reader(stored[-40:]))
     _, near = likely([(large, True), (small, allowed)], stored[0], 100)
-
     assert near.tolist() == np.flatnonzero(allowed).tolist()
 
 
@@ -379,7 +374,6 @@ def test_what_may_not_be_found_takes_no_place(share):
         assert candidates <= set(inside.tolist())
         assert len(candidates) <= MOST
         found += len(candidates & set(inside[np.argsort(-(stored[inside] @ vector))[:10]].tolist()))
-
     assert found / 200 >= 0.97
 
 
@@ -389,7 +383,6 @@ def test_signatures_follow_changes(first):
     ids = np.arange(5_000)
     some = sign(None, ids[:first], lambda wanted: reader(stored)(wanted[wanted % 7 > 0]))
     followed, anew = sign(some, ids, reader(stored)), sign(None, ids, reader(stored))
-
     assert followed.signed.all()
     assert followed.bits.shape == anew.bits.shape
     candidates = compared(followed, stored[4_000], 100)
@@ -400,13 +393,10 @@ def test_signatures_follow_changes(first):
 def test_no_vectors_are_no_candidates_and_rounding_changes_similarities_by_less_than_a_hundredth():
     for chunks in (0, 10):
         signatures = sign(None, np.arange(chunks), lambda ids: [])
-
         assert compared(signatures, vectors(1)[0], 10).tolist() == []
-
     stored, asked = vectors(500), vectors(1, seed=3)[0]
     exact = stored @ asked
     rounded = similarity([row.tobytes() for row in quantise(stored)], quantise(asked))
-
     assert np.abs(exact - np.array(rounded)).max() < 0.01
 
 
@@ -430,12 +420,10 @@ def test_equal_scores_go_by_path_then_line_then_base():
 def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():
     """Which of equals is kept is decided by their places, not by where they lie in an index."""
     values = np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0])
-
     assert sorted(spread(np.arange(6), values, 2, None)) == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize(("each", "chosen"), [(1, [0, 4, 5]), (2, [0, 1, 4, 5]), (None, [0, 1, 2])])
 def test_a_long_document_leaves_room_for_others(each, chosen):
     documents, values = np.array([7, 7, 7, 7, 8, 9]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
-
     assert sorted(spread(documents, values, 3, each)) == chosen

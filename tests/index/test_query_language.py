@@ -48,7 +48,6 @@ def test_a_filter_is_understood_as_it_is_shown(query, known):
 def test_a_key_that_no_document_has_makes_no_filter(query):
     """Without known keys only the five filter words filter; the keys to ask for are told."""
     understood = parse_query(query)
-
     first, later = ({one.key for one in each.filters} for each in (understood, parse_query(query, understood.keys)))
     assert first <= {"tag", "path", "base", "kind", "age"}
     assert later <= {*first, *understood.keys}
@@ -58,7 +57,6 @@ def test_quotes_are_known_and_text_with_a_colon_stays_text():
     """URLs, paths, times, code, log lines and what stands in quotes are searched for."""
     terms = [(term.text, term.quoted) for term in parse_query('a1 "b2 c3" d4 "d4"').terms]
     assert terms == [("a1", False), ("b2 c3", True), ("d4", True)]
-
     for query in (
         *("http://example.org/x", "std::vector", "12:30", "C:\\temp", "error:foo", '"tag:x"', "tag:", 'tag:""'),
         *("tag: x", "age:old", "say:", ":x", "a:b:c"),
@@ -287,7 +285,6 @@ def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_no
     for text, marks in ((prose, "……"), (f"```sh\n{prose}\n```", ""), (prose.replace("line", "- line"), "")):
         part = excerpt(text, terms, 200)[0]
         assert (part[:1] + part[-1:]).strip("".join(map(chr, range(128)))) == marks
-
     # What stands before is shown from the beginning of its paragraph, or not at all.
     part, _ = excerpt(f"{prose}\n\nThe needle is here.\n\nMore.", parse_query("needle").terms, 200)
     assert part == "The needle is here.\n\nMore."
@@ -331,7 +328,6 @@ def test_spans_mark_inflections_and_words_of_other_scripts_as_they_stand():
     """A word of Thai is more than its letters, and one of Arabic is more than its beginning."""
     text = "Rolled back; 日本語検索"
     assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
-
     for text, query, marked in (("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]), ("حفظ والملفات", "الملفّ", ["والملفات"])):
         assert [text[start:end] for start, end in spans(text, parse_query(query).terms)] == marked
     assert not any(matches("الملفات", "مل"))

@@ -52,7 +52,6 @@ def test_to_search_among_memories_renews_vectors_of_another_model(environment, h
     index = hub.index(hub.discovery().bases[0])
     with IndexWriter(index.path) as writer, writer.transaction():
         writer.set_meta({"embedder": "another"})
-
     assert texts(memories(hub, "vpn"))
     with index.snapshot():
         assert index.meta("embedder") == hub.embedder().fingerprint
@@ -69,7 +68,6 @@ def test_without_memories_there_are_no_bases_for_them(environment, hub):
 def test_other_projects_do_not_see_it_and_the_users_own_are_seen_everywhere(hub, there):
     remember(hub, VPN)
     remember(hub, "The user prefers short commit messages", scope="user")
-
     assert texts(memories(there)) == ["The user prefers short commit messages"]
     assert len(memories(hub).memories) == 2
     assert not there.search(Query(text="vpn", mode="keyword")).hits
@@ -79,7 +77,6 @@ def test_what_is_known_already_is_strengthened_and_not_written_twice(environment
     first = remember(hub, VPN, tags=["deploy"], client="a")
     clock.pass_days(90)
     again = remember(hub, "releases need the VPN, without it uploads hang", tags=["vpn"], client="b")
-
     assert again.did == "strengthened"
     assert again.memory.id == first.memory.id
     assert again.memory.tags == ("deploy", "vpn")
@@ -93,7 +90,6 @@ def test_what_a_changed_memory_says_is_known_too(environment, hub):
     first = remember(hub, "Cats sleep all day in the office")
     remember(hub, VPN, id=first.memory.id)
     hub.sync()
-
     assert remember(hub, VPN).memory.id == first.memory.id
     assert remember(hub, "Cats sleep all day in the office").did == "stored"
 
@@ -115,9 +111,7 @@ def test_what_a_project_says_again_strengthens_its_own_memory(environment, there
         users = remember(environment.hub(), text, scope="user").memory
         if not indexed:
             shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
-
         again = remember(environment.hub(**there), text, tags=["there"])
-
         assert (again.did, again.memory.id, again.memory.tags) == ("strengthened", own.id, ("there",))
         found = {memory.id: memory for memory in memories(environment.hub(**there), limit=100).memories}
         assert (found[users.id].tags, found[users.id].uses) == ((), 0)
@@ -129,7 +123,6 @@ def test_what_a_text_had_a_later_id_for_is_not_written_twice(environment, hub, t
     own = remember(there, VPN).memory
     forget(hub, [first.id])
     shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
-
     assert remember(environment.hub(cwd=there.options.cwd), VPN).memory.id == own.id != first.id
     assert len(environment.memories()) == 1
 
@@ -140,7 +133,6 @@ def test_what_a_file_says_that_no_index_knows_yet_is_known(environment, hub):
     hub.sync()
     (file,) = environment.memories()
     file.with_name("mine.md").write_text(f"---\nid: mine\n---\n\n{VPN}\n")
-
     assert remember(environment.hub(), VPN).memory.id == "mine"
 
 
@@ -149,7 +141,6 @@ def test_what_is_said_again_in_another_order_confirms_the_memory(environment, hu
     doubt = remember(hub, "The tests are now run with uv run pytest -n 8").memory
     assert doubt.may_supersede == (first.id,)
     clock.pass_days(1)
-
     for text in ("Run the tests with uv run pytest -n 4", "uv run pytest -n 4 runs the tests"):
         again = remember(hub, text, client="a")
         assert (again.did, again.memory.id, again.memory.text) == ("strengthened", first.id, first.text)
@@ -163,7 +154,6 @@ def test_a_repeat_does_not_revive_what_was_superseded_or_is_replaced_by_it(hub):
     old = remember(hub, "The tests are run with uv run pytest -n 4").memory
     better = remember(hub, "Run the tests with uv run pytest -n 4", supersedes=[old.id])
     assert (better.did, better.superseded) == ("stored", (old.id,))
-
     again = remember(hub, "uv run pytest -n 4 runs the tests")
     assert (again.did, again.memory.id) == ("strengthened", better.memory.id)
 
@@ -175,7 +165,6 @@ def test_what_is_equal_is_known_among_any_number_of_near_ones(environment, hub):
     for number in range(31, 36):
         remember(hub, f"Gateway times out in {number} seconds")
     hub.sync()
-
     assert remember(environment.hub(), "Gateway times out in 30 seconds").memory.id == one.id
 
 
@@ -211,10 +200,8 @@ def test_confirming_strengthens_and_to_be_shown_does_not(environment, hub, clock
         memories(hub, "vpn")
         hub.search(Query(text="vpn"))
     assert memories(hub).memories[0].uses == 0
-
     clock.pass_days(90)
     done = remember(hub, id=one.id)
-
     assert (done.did, done.memory.uses, done.memory.strength) == ("confirmed", 1, 0.6)
     assert environment.memories()[0].read_bytes() == before
 
@@ -224,7 +211,6 @@ def test_reading_and_citing_count_as_use(environment, hub):
     one = remember(hub, VPN).memory
     count_refs(hub, [one.ref for one in hub.read([one.ref, "a.md"]).readings])
     count_refs(hub, [one.ref, "nothing.md", "x@y.md"])
-
     assert memories(hub).memories[0].uses == 2
 
 
@@ -233,9 +219,7 @@ def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, 
     (file,) = environment.memories()
     file.write_text(file.read_text().replace("---\n\n", "mine: kept  # by hand\n---\n\n"))
     clock.pass_days(1)
-
     done = remember(hub, "Releases need no VPN any more", id=one.ref, tags=["b"])
-
     assert (done.did, done.memory.text, done.memory.tags) == ("updated", "Releases need no VPN any more", ("b",))
     assert (done.memory.namespace, done.memory.created, done.memory.id) == ("x", one.created, one.id)
     assert done.memory.title == "Releases need no VPN any more"
@@ -289,7 +273,6 @@ def test_all_that_fit_a_filter_are_found_however_many_there_are(environment, hub
     (file,) = environment.memories()
     for number in range(1, 30):
         file.with_name(f"{number}.md").write_text(f"Release {number} needs the word vpn{number}\n")
-
     assert memories(hub, "release word", limit=30).memories[-1].tags == ("rare",)
     assert [memory.tags for memory in memories(hub, "release word", tags=["rare"], limit=3).memories] == [("rare",)]
 
@@ -307,7 +290,6 @@ def test_all_that_fit_a_filter_are_found_however_many_there_are(environment, hub
 def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong):
     with pytest.raises((UsageError, MemoryNotFound)) as caught:
         remember(hub, wrong.pop("text", None), **wrong)
-
     assert len(str(caught.value)) < 400
     assert environment.memories() == []
 
@@ -344,9 +326,7 @@ def test_shared_memories_lie_in_the_project_if_the_user_allowed_it(environment, 
     environment.write("knowledge/a.md", "# Cats\n\nCats sleep.\n")
     environment.configure(memory={"shared": True})
     hub.rediscover()
-
     done = remember(hub, VPN, scope="shared")
-
     assert done.memory.ref.startswith("memories/releases-need")
     assert (environment.project / "knowledge" / done.memory.ref).is_file()
     assert hub.search(Query(text="vpn")).hits[0].ref == done.memory.ref
@@ -365,7 +345,6 @@ def test_shared_memories_are_never_written_through_a_link_or_into_a_base_that_is
     with pytest.raises(UsageError, match="link"):
         remember(hub, VPN, scope="shared")
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
     (environment.project / "knowledge" / "memories").unlink()
     (environment.project / "knowledge").rename(environment.project / "docs")
     hub.rediscover()
@@ -378,9 +357,7 @@ def test_forgetting_by_filter_forgets_whole_segments_and_what_it_says(environmen
     remember(hub, "Dogs bark", namespace="user/prefs", tags=["x"])
     remember(hub, "Birds sing", namespace="users")
     remember(hub, "Fish swim", scope="user", namespace="user")
-
     done = forget(hub, namespace="user")
-
     assert sorted(memory.text for memory in done.memories) == ["Cats sleep", "Dogs bark"]
     assert sorted(texts(memories(hub))) == ["Birds sing", "Fish swim"]
     assert not hub.search(Query(text="cats", mode="keyword")).hits
@@ -392,7 +369,6 @@ def test_forgetting_by_age_counts_from_the_last_use(hub, clock):
     clock.pass_days(100)
     remember(hub, "Dogs bark")
     clock.pass_days(50)
-
     assert [memory.text for memory in forget(hub, older_than=100).memories] == ["Cats sleep"]
 
 
@@ -408,7 +384,6 @@ def test_a_filter_that_would_match_everything_is_refused(environment, hub):
     with pytest.raises(UsageError):
         forget(hub, ["x"], tags=["all"])
     assert len(environment.memories()) == 2
-
     assert len(forget(hub, tags=["all"], everything=True).memories) == 2
 
 
@@ -436,7 +411,6 @@ def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment,
     remember(hub, VPN)
     add_remote(environment.project, "git@h.example:a/b")
     remember(hub, "Tests need Docker")
-
     listed = memories(hub)
     assert listed.total == 1
     command = listed.notes[0].split("`")[1].split()[-1]
@@ -451,7 +425,6 @@ def test_clones_share_memories_by_their_origin(environment, tmp_path):
         make_repository(folder)
         add_remote(folder, address)
     remember(environment.hub(cwd=folders[0]), VPN)
-
     assert texts(memories(environment.hub(cwd=folders[1]))) == [VPN]
     (folder,) = project_folders(tmp_path / "data")
     assert folder.name.startswith("b-")
@@ -462,7 +435,6 @@ def test_a_subject_is_found_by_the_end_of_its_path_if_only_one_fits(environment,
     for path in ("docs/run.md", "docs/a/twin.md", "docs/b/twin.md"):
         environment.write(f"knowledge/{path}", "# Run\n\n## Back\n\nB\n")
     hub.sync()
-
     for name in ("run.md#Back", "https://x.org/docs/run/#Back"):
         assert remember(hub, VPN, about=[name]).memory.about == ("docs/run.md#Back",)
     with pytest.raises(DocumentNotFound, match=r"'twin.md' is ambiguous"):
@@ -530,7 +502,6 @@ def test_counts_that_cannot_be_read_cost_no_memory(environment, hub):
     one = remember(hub, VPN).memory
     counts = environment.home.parent / "data" / "memories" / "uses.db"
     counts.write_bytes(b"not a database, whatever it is called" * 100)
-
     assert memories(hub).memories[0].uses == 0
     assert remember(hub, id=one.id).memory.uses == 1
     assert counts.with_suffix(".aside.db").exists()
@@ -540,7 +511,6 @@ def test_a_broken_front_matter_is_left_for_its_owner_to_mend(environment, hub):
     remember(hub, VPN)
     (file,) = environment.memories()
     file.write_text("---\nid: [\n---\nMine.\n")
-
     assert memories(hub).total == 1
     with pytest.raises(MemoriesUnavailable, match="YAML"):
         remember(hub, "New text", id=file.name)
@@ -577,9 +547,7 @@ def test_what_is_known_counts_as_used_also_where_nothing_can_be_added(environmen
     (file,) = environment.memories()
     file.write_text(f"---\n{{id: {one.id}, source: user}}\n---\n\n{VPN}\n")
     before = file.read_bytes()
-
     done = remember(hub, VPN, tags=["deploy"])
-
     assert (done.did, done.memory.id, done.memory.uses, done.memory.tags) == ("strengthened", one.id, 1, ())
     assert "braces" in done.notes[0]
     assert file.read_bytes() == before
@@ -589,9 +557,7 @@ def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, h
     environment.configure(memory={"trashDays": 0})
     remember(hub, VPN)
     environment.memories()[0].with_name("mine.markdown").write_text("Cats sleep.\n")
-
     done = forget(hub, everything=True)
-
     assert (len(done.memories), done.trash, done.notes) == (2, None, ())
     assert [path for path in (environment.home.parent / "data" / "trash").rglob("*") if path.is_file()] == []
 
@@ -604,7 +570,6 @@ def test_the_index_of_memories_is_in_the_cache_and_the_memories_are_not(environm
     path = index_path(base, hub.cache)
     assert path.is_relative_to(environment.home.parent / "cache")
     path.unlink()
-
     fresh = environment.hub(clock=hub.options.clock)
     assert memories(fresh).memories[0].uses == 1
     assert not list(environment.project.glob("*.md"))

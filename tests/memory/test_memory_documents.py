@@ -118,7 +118,6 @@ def test_what_is_written_is_read(text):
     except UsageError:
         return
     again = parsed("x-abcdefgh.md", new_file({"id": "abcdefgh", "tags": ("a",)}, body).encode())
-
     assert again.body == body
     assert again.facts.id == "abcdefgh"
     assert again.facts.tags == ("a",)
@@ -150,9 +149,7 @@ def test_what_is_written_is_read(text):
 )
 def test_a_change_leaves_everything_else_as_somebody_wrote_it(before, after):
     memory = parsed("mine.md", before.encode())
-
     changed = changed_file("mine.md", memory, {"tags": ("c",), "superseded_by": (), "updated": "2026-01-01"})
-
     assert changed.decode() == after
     facts = parsed("mine.md", changed).facts
     assert (facts.tags, facts.updated, facts.superseded_by) == (("c",), 1_767_225_600.0, ())
@@ -193,7 +190,6 @@ def test_a_new_text_has_the_line_ends_of_its_file(before, after):
 )  # fmt: skip
 def test_front_matter_that_makes_no_sense_counts_as_missing(front):
     facts = parsed("some-name.md", f"---\n{front}\n---\ntext".encode()).facts
-
     assert facts.id == "some-name"
     assert facts.source == "agent"
     assert facts.created is None
@@ -218,7 +214,6 @@ def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_no
 
     lines = (BENCHMARKS / "corrections.jsonl").read_text("utf-8").splitlines()
     facts = [fact[part] for fact in map(json.loads, lines) for part in ("old", "new", "beside") if part in fact]
-
     repeated, near = pairs("repeat"), pairs("another point")
     assert (len(same(repeated)), len(repeated), len(near)) == (55, 60, 109)
     assert len(same(SAME_MEANING)) == 8
@@ -255,7 +250,6 @@ def test_a_faded_memory_ranks_below_a_fresh_equal(hub, clock):
     clock.pass_days(300)
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
     result = search(hub, "when does the staging cluster restart")
-
     assert place(result, "gamma") < place(result, "alpha")
     assert 0.9 <= result.hits[place(result, "alpha")].trace.factors["strength"] < 1
 
@@ -281,7 +275,6 @@ def test_use_lifts_a_memory_above_its_equal(hub, clock):
     for _ in range(7):
         count_refs(hub, [first.memory.ref])
     result = search(hub, "when does the staging cluster restart")
-
     assert place(result, "alpha") < place(result, "gamma")
 
 
@@ -301,7 +294,6 @@ def test_what_ends_something_replaces_what_names_it_and_an_excerpt_is_the_text(h
     old = remember(hub, "Messages between services travel over RabbitMQ.").memory
     clock.now += 60
     new = remember(hub, "We moved from RabbitMQ to NATS last week.").memory
-
     assert new.may_supersede == (old.id,)
     for question in ("how do messages travel", "id and title"):  # the latter are words of the front matter
         assert [hit.excerpt.strip() for hit in search(hub, question).hits] == [new.text, old.text]
@@ -311,13 +303,11 @@ def test_what_ends_something_replaces_what_names_it_and_an_excerpt_is_the_text(h
 
 def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(hub, clock):
     old, new = pair(hub, clock)
-
     assert [one.id for one in new.near] == [old.id]
     assert new.memory.may_supersede == (old.id,)
     first, second = search(hub, QUESTION).hits
     assert (first.ref, second.ref) == (new.memory.ref, old.ref)
     assert second.outdated.startswith(f"a newer memory may replace this: {first.ref}:")
-
     clock.now += 60
     remember(hub, id=old.id)
     first, second = search(hub, QUESTION).hits
@@ -327,7 +317,6 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(hub, cl
 def test_one_call_supersedes_without_a_new_text(hub, clock):
     old, new = pair(hub, clock)
     settled = remember(hub, id=new.memory.id, supersedes=[old.id]).memory
-
     assert (settled.supersedes, settled.may_supersede) == ((old.id,), ())
     assert [hit.outdated for hit in search(hub, QUESTION).hits] == [None, f"superseded by {settled.id}"]
 

@@ -143,9 +143,7 @@ def meet(one, other):
 def test_what_one_remembers_the_other_finds(two):
     one, other = two
     kept = one.remember("Releases need the VPN.", tags=["deploy"])
-
     sent, taken = one.sync(), other.sync()
-
     assert (sent.there.added, sent.here.added, taken.here.added, taken.there.added) == (1, 0, 1, 0)
     assert [memory.id for memory in memories(other.hub, "why does the release need a vpn").memories] == [kept]
     assert other.files() == one.files()
@@ -217,9 +215,7 @@ def test_both_changes_of_a_memory_stay_and_the_later_counts_where_they_clash(two
     file_of(other, name).write_text(file_of(other, name).read_text().replace("30 s.\n", "50 s.\n"))
     one.remember("The timeout is 40 s.", id=name)
     newer = other.remember("What else holds.", supersedes=[name])
-
     meet(one, other)
-
     (memory,) = (memory for memory in memories(one.hub).memories if memory.id == name)
     assert memory.text == "The timeout is 40 s."
     assert (memory.tags, memory.superseded_by) == (("b", "c"), (newer,))
@@ -234,9 +230,7 @@ def test_a_deletion_counts_unless_the_memory_was_changed_later(two, shelf, forge
     steps = [lambda: other.remember("The timeout is 40 s.", id=name), lambda: forget(one.hub, [name])]
     for step in steps if later == "deletion" else reversed(steps):
         step()
-
     meet(*two)
-
     assert len(one.files()) == (later == "change")
     assert name in {entry.id for machine in two for entry in trashed(machine.hub)}
     assert name in shelf.tree(shelf.head).index.gone or later == "change"
@@ -251,11 +245,9 @@ def test_what_was_forgotten_does_not_come_back_unless_it_is_restored(two, tmp_pa
     meet(one, other)
     stale.sync()
     assert (one.files(), other.files(), stale.files()) == ({}, {}, {})
-
     restore(other.hub, name)
     meet(one, other)
     stale.sync()
-
     assert len(one.files()) == len(stale.files()) == 1
 
 
@@ -263,9 +255,7 @@ def test_a_file_deleted_by_hand_is_deleted_everywhere(two):
     one, other = two
     name = on_both(two)
     file_of(one, name).unlink()
-
     meet(one, other)
-
     assert other.files() == {}
     assert [entry.id for entry in trashed(other.hub)] == [name]
 
@@ -279,11 +269,9 @@ def test_files_may_swap_their_names(two):
     (one.folder / "first.md").rename(one.folder / "third.md")
     (one.folder / "second.md").rename(one.folder / "first.md")
     (one.folder / "third.md").rename(one.folder / "second.md")
-
     for machine in (one, other, other):
         machine.sync()
     meet(one, other)
-
     assert len(one.files()) == 3
 
 
@@ -294,9 +282,7 @@ def test_an_edit_by_hand_counts_from_when_its_file_was_written(two):
     file = file_of(one, name)
     file.write_text(file.read_text().replace("30 s", "90 s"))
     os.utime(file, (Clock.now, Clock.now + 1))
-
     meet(one, other)
-
     assert [memory.text for memory in memories(other.hub).memories] == ["The timeout is 90 s."]
 
 
@@ -307,7 +293,6 @@ def test_a_new_remote_and_an_emptied_one_take_nothing_away(two, shelf):
     files = one.files()
     shelf.head = None
     assert (one.sync().here.deleted, one.files()) == (0, files)
-
     assert one.sync(to="second").there.added == 1
     assert one.sync().here.deleted == 0
     assert one.files() == files
@@ -328,9 +313,7 @@ def test_clones_of_a_machine_share_what_was_synced(two, tmp_path):
     name = one.remember("The user likes tea.", scope="user")
     one.sync(scope="user")
     forget(one.hub, [name])
-
     done = exchange(one.environment.hub(clock=Clock(), cwd=tmp_path / "clone"), scope="user")
-
     assert (done.here.added, done.there.deleted) == (0, 1)
 
 
@@ -339,10 +322,8 @@ def test_uses_are_counted_once(two):
     name = on_both(two)
     for machine in (one, other, other):
         machine.remember(id=name)
-
     for _ in range(3):
         meet(one, other)
-
     assert [memory.uses for machine in two for memory in memories(machine.hub).memories] == [3, 3]
 
 
@@ -470,12 +451,10 @@ def test_who_pushes_meanwhile_is_merged_until_it_is_enough(two, monkeypatch):
     race(monkeypatch, one, other, 1)
     done = one.sync()
     assert (done.here.added, done.there.added, len(one.files())) == (1, 1, 2)
-
     one.remember("Another one.")
     race(monkeypatch, one, other, 5)
     with pytest.raises(KbhubError, match="5 times"):
         one.sync()
-
     meet(one, other)
     assert len(one.files()) == 7
 
@@ -567,7 +546,6 @@ def test_what_is_missing_is_said_in_a_sentence(over_git, remote, monkeypatch):
 def test_the_command_says_what_it_did(kbhub, shelves):
     kbhub("remember", "Releases need the VPN.")
     kbhub("remember", "--scope", "user", "The user likes tea.")
-
     assert kbhub("memories", "sync", "--dry-run").out == (
         "Would sync 1 memory with origin. Here: no change. There: 1 new.\n"
     )
@@ -592,7 +570,6 @@ def test_merging_is_the_same_from_both_sides_and_twice():
         base, one, other = (version(chance, number) for number in chance.sample(range(9), 3))
         base = chance.choice((None, base))
         both = merged(base, one, other)
-
         assert merged(base, other, one) == both
         assert same(merged(base, both, both), both)
         assert same(merged(base, both, other), both)

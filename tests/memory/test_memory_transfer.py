@@ -69,10 +69,8 @@ def test_tags_and_namespaces_that_were_written_by_hand_come_in_as_they_are(envir
     (file,) = environment.memories()
     file.write_text(file.read_text().replace("---\n\n", "tags: [machine learning, C#]\nnamespace: ops notes\n---\n\n"))
     exported = export(hub)
-
     other = environment.hub(env={**environment.env, "KBHUB_DATA_DIR": str(tmp_path / "data2")})
     done = import_(other, exported.model_dump_json())
-
     assert (done.added, done.failed) == (1, ())
     assert export(other) == exported
     assert memories(other).memories[0].tags == ("machine learning", "C#")
@@ -97,9 +95,7 @@ def test_tags_and_namespaces_that_were_written_by_hand_come_in_as_they_are(envir
 )  # fmt: skip
 def test_a_memory_that_cannot_be_taken_stops_no_other(hub, record, added):
     text = json.dumps({"format": "kbhub-memories", "version": 1, "memories": [record, {"file": "beta"}]})
-
     done = import_(hub, text)
-
     assert (done.added, len(done.failed)) == (added, 2 - added)
     assert {problem.subject for problem in done.failed} <= {"memory 1"}
     listed = {memory.text: memory for memory in memories(hub).memories}
@@ -130,7 +126,6 @@ def test_basic_memory_keeps_text_tags_dates_and_folders(environment, hub, tmp_pa
 
 def test_a_memory_graph_becomes_one_memory_per_entity(hub):
     done = import_(hub, "\n".join(map(json.dumps, GRAPH)))
-
     assert (done.format, done.added, done.failed) == ("mcp-memory", 3, ())
     found = text_of(hub)
     assert found["Anna"].text == "# Anna\n\n- Owns billing\n- Works in Bern\n\n## Relations\n\n- owns Billing"
@@ -142,9 +137,7 @@ def test_a_memory_graph_becomes_one_memory_per_entity(hub):
 def test_only_a_line_feed_ends_a_line_of_a_memory_graph(hub):
     """JavaScript leaves other line breaks in strings as they are."""
     rows = [{**GRAPH[0], "observations": ["One\u2028two\u2029three\x85four"]}, GRAPH[1]]
-
     done = import_(hub, "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
-
     assert (done.format, done.added, done.failed) == ("mcp-memory", 2, ())
     assert text_of(hub)["Anna"].text == "# Anna\n\n- One two three four"
 
@@ -155,9 +148,7 @@ def test_broken_lines_are_named_and_stop_no_other(hub):
         json.dumps(GRAPH[0]), "{", "[]", '{"type": "entity"}', '{"type": "entity", "name": "B", "observations": 3}',
         json.dumps({**GRAPH[0], "name": "a\ud800"}),
     ]  # fmt: skip
-
     done = import_(hub, "\n".join(lines))
-
     assert done.added == 2
     assert {problem.subject for problem in done.failed} == {"line 2", "line 3", "line 4", "memory 3"}
     assert json.loads(done.model_dump_json())["added"] == 2
@@ -261,7 +252,6 @@ def test_a_file_that_cannot_be_edited_is_moved_as_it_is(environment, hub, there)
     contents = {"broken.md": "---\n[\n---\n\nBroken.\n", "long.md": "Long. " * 50_000}
     for name, text in contents.items():
         file.with_name(name).write_text(text)
-
     assert move(there, str(environment.project)).moved == 3
     moved = {file.name: file for file in environment.memories()}
     assert {name: moved[name].read_text() for name in contents} == contents
@@ -272,7 +262,6 @@ def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environm
     one = remember(hub, "The timeout is 30 s").memory
     (file,) = environment.memories()
     file.with_name("copy.md").write_text(file.read_text().replace("30 s", "40 s"))
-
     with pytest.raises(MemoryNotFound, match=r"matches several memories: memory@copy\.md, memory@.*Name one of these"):
         forget(hub, [one.id])
     assert memories(hub).total == 2
@@ -284,7 +273,6 @@ def test_one_id_is_not_given_twice_in_two_scopes_or_projects(environment, hub, t
     remember(hub, "The timeout is 30 s")
     again = remember(there, "The timeout is 30 s").memory
     remember(hub, "The timeout is 30 s", scope="user")
-
     assert len(set(ids_of_files(environment))) == 3
     for any_hub in (there, environment.hub(cwd=there.options.cwd)):
         assert remember(any_hub, "The timeout is 30 s").memory.id == again.id
@@ -295,11 +283,9 @@ def test_a_forgotten_memory_comes_back_as_it_was(hub, scope):
     made = remember(hub, "The xylophone is tuned on Fridays.", tags=["music"], scope=scope).memory
     forget(hub, [made.id])
     assert memories(hub).total == 0
-
     (lost,) = trashed(hub)
     assert (lost.id, lost.scope, lost.title) == (made.id, scope, made.title)
     back = restore(hub, made.id)
-
     assert (back.ref, back.text, back.tags) == (made.ref, made.text, made.tags)
     assert [hit.ref for hit in search(hub, "xylophone").hits] == [made.ref]
     assert trashed(hub) == ()
@@ -325,9 +311,7 @@ def test_what_is_remembered_again_is_not_overwritten_and_the_last_forgotten_of_s
 def test_a_memory_changes_its_scope_with_its_id_and_uses(environment, hub):
     made = remember(hub, "The xylophone is tuned on Fridays.").memory
     remember(hub, id=made.id)
-
     moved = refile(hub, made.id, "user")
-
     assert (moved.id, moved.scope, moved.uses) == (made.id, "user", 1)
     assert [one.scope for one in memories(hub).memories] == ["user"]
     assert trashed(hub) == ()
@@ -340,11 +324,9 @@ def test_a_file_of_any_bytes_is_moved_forgotten_and_restored_whole(environment, 
     remember(hub, "The xylophone is tuned.", scope="user")
     folder = environment.memories()[0].parent
     (folder / "long.md").write_bytes(whole := b"Sm\xf8rrebr\xf8d " * 20_000)
-
     refile(hub, "long", "project")
     forget(hub, ["long"])
     restore(hub, trashed(hub)[0].name)
-
     assert [path.read_bytes() for path in folder.parent.rglob("long*.md")] == [whole]
 
 
@@ -352,11 +334,9 @@ def test_a_link_is_forgotten_and_what_it_leads_to_stays(environment, hub):
     remember(hub, "The xylophone is tuned.")
     (file,) = environment.memories()
     (file.parent / "link.md").symlink_to(file.name)
-
     with pytest.raises(WriteRefused, match="it is a link"):
         remember(hub, id="link.md", tags=["music"])
     forget(hub, ["link.md"])
-
     assert [path.name for path in file.parent.glob("*.md")] == [file.name]
     assert "music" not in file.read_text("utf-8")
 
@@ -366,7 +346,6 @@ def test_on_the_command_line(environment, kbhub):
     kbhub("remember", "The xylophone is tuned on Fridays.", code=0)
     name = memories(environment.hub()).memories[0].id
     kbhub("forget", name, code=0)
-
     assert f"{name}  The xylophone is tuned on Fridays  (project" in kbhub("memories", "restore", code=0).out
     assert kbhub("memories", "restore", "--json", code=0).json["memories"][0]["id"] == name
     assert "Restored memory@the-xylophone" in kbhub("memories", "restore", name, code=0).out

@@ -65,7 +65,6 @@ def test_how_long_a_search_took_is_noted(hub, kbhub):
     result = hub.search(Query(text="rollback"))
     record(hub, result, Query(text="rollback"), took=0.0123)
     ask(hub, "cache")
-
     assert [query.seconds for query in show_log(hub).queries] == [None, 0.0123]
     kbhub("search", "sessions", code=0)
     logged = kbhub("dev", "log", "show", "--json", code=0).json["queries"]
@@ -80,7 +79,6 @@ def test_the_thread_writes_what_waits(hub, monkeypatch):
         ask(hub, "rollback")
         (thread,) = log._writer
     thread.join(60)
-
     assert QueryLog(log_path(hub)).count() == 1
 
 
@@ -89,7 +87,6 @@ def test_pages_and_queries_of_nothing_are_not_noted(hub):
     ask(hub, "rollback", offset=5)
     ask(hub, "  ")
     record(hub, SearchResult(query="x", mode="hybrid"), Query(text="x"))
-
     assert show_log(hub).total == 0
 
 
@@ -119,7 +116,6 @@ def test_a_broken_configuration_notes_nothing(environment, hub):
     hub._discovered = None  # a moment has passed
     record(hub, result, query)
     flush()
-
     assert not path.exists()
 
 
@@ -127,7 +123,6 @@ def test_clones_of_one_project_share_a_log(environment, hub, tmp_path):
     make_repository(tmp_path / "clone")
     add_remote(environment.project, "https://example.com/acme/shop.git")
     add_remote(tmp_path / "clone", "git@example.com:acme/shop")
-
     assert log_path(environment.hub(cwd=tmp_path / "clone")) == log_path(environment.hub())
     assert log_path(environment.hub(cwd=tmp_path)) != log_path(environment.hub())
 
@@ -139,7 +134,6 @@ def test_switched_off_nothing_is_noted(environment, hub):
     other = environment.hub(env={**environment.env, "KBHUB_LOG__QUERIES": "off"})
     ask(other, "rollback")
     flush()
-
     assert not log_path(hub).exists()
     assert show_log(hub).logged is False
 
@@ -152,7 +146,6 @@ def test_old_queries_are_forgotten(environment, hub, clock):
     ask(hub, "the new one")
     assert maintain(hub).expired == 0
     clock.now += 2 * DAY
-
     assert maintain(hub).expired == 1
     assert [one.text for one in show_log(hub).queries] == ["the new one"]
 
@@ -163,7 +156,6 @@ def test_what_is_cleared_is_in_no_file_any_more(environment, hub):
     maintain(hub)
     folder = show_log(hub).path.parent
     assert any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
-
     assert (clear_log(hub).queries, show_log(hub).total, summary(hub).gaps) == (5, 0, 0)
     assert not any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
 
@@ -178,7 +170,6 @@ def test_the_journal_stays_short_however_many_processes_write(tmp_path):
         asked = Asked(float(burst), "text", "subject", str(burst), "hybrid", ("project",), "strong", 0.9, "user", refs)
         log.write([asked] * 10)
         longest = max(longest, journal.stat().st_size)
-
     assert log.count() == 600
     assert longest < 2 * JOURNAL_BYTES
 
@@ -193,7 +184,6 @@ def test_a_reader_does_not_hold_up_who_writes(tmp_path, monkeypatch):
     reader.execute("BEGIN; SELECT count(*) FROM asked").fetchall()
     log.write([asked] * 20_000)
     reader.close()
-
     assert log.path.with_name("log.db-wal").stat().st_size > JOURNAL_BYTES
     assert log.count() == 20_001
 
@@ -202,7 +192,6 @@ def test_all_projects_are_cleared_at_once(environment, hub, there):
     there = environment.hub(cwd=there.options.cwd, bases={"notes": environment.project / "knowledge"})
     ask(hub, "rollback")
     ask(there, "rollback")
-
     assert clear_log(hub, every_project=True).queries == 2
     assert show_log(there).total == 0
 
@@ -215,7 +204,6 @@ def test_a_damaged_log_is_set_aside_and_goes_on(hub):
         file.unlink()
     path.write_bytes(b"no database at all" * 1000)
     ask(hub, "rollback")
-
     assert show_log(hub).total == 1
     assert path.with_suffix(".aside.db").exists()
 
@@ -228,7 +216,6 @@ def test_a_log_of_another_version_is_left_alone(hub):
     connection.execute("PRAGMA user_version=99")
     connection.close()
     ask(hub, "rollback")
-
     with pytest.raises(QueryLogUnavailable, match="format 99"):
         show_log(hub)
     assert summary(hub).asked == 0
@@ -245,7 +232,6 @@ def test_a_log_that_cannot_be_written_waits(hub):
         flush()
     finally:
         folder.chmod(0o700)
-
     assert show_log(hub).total == 2
 
 
@@ -254,7 +240,6 @@ def test_the_last_hour_is_summed_up(hub, clock):
     clock.now += 3601
     ask(hub, "how do we roll back a release")
     ask(hub, "quantum chromodynamics of gluons")
-
     told = summary(hub)
     assert (told.asked, told.strong, told.none, told.logged) == (2, 1, 1, True)
 
@@ -314,7 +299,6 @@ def test_clusters_do_not_depend_on_the_order_of_the_queries():
     order = list(range(800))
     random.Random(7).shuffle(order)
     found = grouped([queries[number] for number in order], vectors[order])
-
     assert len(expected) >= 40
     assert [(one.keys, one.center.key) for one in found] == expected
 

@@ -52,7 +52,6 @@ def test_a_question_that_nothing_answers_becomes_a_gap(hub):
     ask(hub, COFFEE[0])
     assert maintain(hub).opened == ()
     ask(hub, COFFEE[1])
-
     assert maintain(hub).opened == (COFFEE[0],)
     (gap,) = list_gaps(hub).gaps
     assert (gap.question, gap.count, gap.clients, gap.state) == (COFFEE[0], 5, ("agent", "user"), "open")
@@ -70,7 +69,6 @@ def test_who_asks_the_same_within_minutes_asks_once(hub, clock):
             record(hub, hub.search(query), query)
     assert maintain(hub).opened == ()
     assert show_log(hub).total == 20
-
     ask(hub, COFFEE[0], client="agent")  # another one does not repeat what the script asked
     assert len(maintain(hub).opened) == 1
 
@@ -88,7 +86,6 @@ def test_a_gap_counts_on_and_is_found_once(hub, gap):
 def test_a_document_closes_a_gap(environment, hub):
     """As soon as something answers, the gap says what, and is in the list of all only."""
     write_answer(environment, hub)
-
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub).gaps == ()
     (closed,) = list_gaps(hub, every=True).gaps
@@ -98,7 +95,6 @@ def test_a_document_closes_a_gap(environment, hub):
 @pytest.mark.usefixtures("gap")
 def test_a_memory_closes_a_gap(hub):
     done = remember(hub, "Finance pays for the office coffee machine.", client="agent")
-
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub, every=True).gaps[0].answer == done.memory.ref
 
@@ -146,7 +142,6 @@ def test_a_gap_that_nobody_asks_any_more_is_forgotten(hub, clock):
     """Its words are kept as long as the queries are."""
     clock.now += 91 * DAY
     maintain(hub)
-
     assert list_gaps(hub, every=True).gaps == ()
 
 
@@ -158,7 +153,6 @@ def test_maintenance_runs_once_an_hour_and_one_at_a_time_and_maintenance_stops_w
     clock.now += 3600
     assert maintain(hub, at_most_every=3600).ran is True
     assert maintain(hub).ran is True
-
     ask(hub, COFFEE[0], times=5)
     assert maintain(hub, seconds=-1).opened == ()
     assert len(maintain(hub).opened) == 1
@@ -168,5 +162,4 @@ def test_maintenance_is_the_same_whatever_the_embedder(environment, clock, hub):
     """Without vectors in the search, questions are compared by the packaged model all the same."""
     plain = environment.hub(clock=clock, env={**environment.env, "KBHUB_EMBEDDER__MODEL": "none"})
     ask(plain, *COFFEE, *COFFEE[:2])
-
     assert len(maintain(plain).opened) == 1

@@ -38,7 +38,6 @@ def test_a_rejected_way_is_found_first_and_marked_and_not_outdated(environment, 
     one = remember(hub, TRIED, rejected=True).memory
     (file,) = environment.memories()
     assert "\nstatus: rejected\n" in file.read_text()
-
     hit = search(hub)[0]
     assert (hit.ref, hit.rejected, hit.outdated, hit.stale) == (one.ref, True, None, False)
     assert memories(hub).memories[0].rejected
@@ -55,7 +54,6 @@ def test_the_status_of_another_document_says_nothing(environment, hub):
 def test_what_somebody_says_replaces_either(hub):
     tried = remember(hub, TRIED, rejected=True).memory
     new = remember(hub, "Since pytest 9, the tests run in parallel with pytest-xdist.", supersedes=[tried.id]).memory
-
     first, second = search(hub)
     assert (first.ref, first.outdated) == (new.ref, None)
     assert (second.ref, second.outdated, second.rejected) == (tried.ref, f"superseded by {new.id}", True)
@@ -68,7 +66,6 @@ def test_likeness_replaces_neither_the_fact_nor_the_rejected_way(hub, clock, rej
     old = remember(hub, first, rejected=rejected[0])
     clock.pass_days(1)
     new = remember(hub, later, rejected=rejected[1])
-
     assert new.did == "stored"
     assert [(one.id, one.rejected) for one in new.near] == [(old.memory.id, rejected[0])]
     assert new.memory.may_supersede == (() if any(rejected) else (old.memory.id,))
@@ -80,7 +77,6 @@ def test_a_rejected_way_in_the_words_of_a_fact_is_another_memory(environment, hu
     tried = remember(hub, FACT, rejected=True)
     again = remember(hub, FACT, rejected=True)
     reworded = remember(hub, "In parallel, the tests run with pytest-xdist.")
-
     assert (tried.did, tried.near[0].id) == ("stored", fact.id)
     assert (again.did, again.memory.id) == ("strengthened", tried.memory.id)
     assert (reworded.did, reworded.memory.id) == ("strengthened", fact.id)
@@ -93,7 +89,6 @@ def test_a_fact_can_be_rejected_and_taken_back(environment, hub, clock):
     clock.pass_days(1)
     one = remember(hub, "The tests now run in parallel.").memory
     assert one.may_supersede == (old.id,)
-
     turned = remember(hub, id=one.id, rejected=True)
     assert (turned.did, turned.memory.rejected, turned.memory.may_supersede) == ("updated", True, ())
     assert remember(hub, id=one.id).memory.rejected
@@ -108,7 +103,6 @@ def test_an_export_keeps_what_was_rejected_and_what_misled(hub, environment, tmp
     remember(hub, FACT)
     exported = export(hub).model_dump_json()
     forget(hub, everything=True)
-
     assert import_(hub, exported, scope="user").added == 2  # where it is told to go
     assert import_(hub, exported, scope="user").known == 2
     found = {memory.text: (memory.rejected, memory.misleading, memory.scope) for memory in memories(hub).memories}
@@ -118,7 +112,6 @@ def test_an_export_keeps_what_was_rejected_and_what_misled(hub, environment, tmp
 def test_hooks_warn_with_a_prompt_and_with_a_file(shop, environment):
     remember(shop, "charge() takes an order.", about=["src/pay.py"])
     one = remember(shop, f"{TRIED} So did charge() in a thread.", rejected=True, about=["src/pay.py"]).memory
-
     assert not said(shop, event("prompt", environment.project, prompt="Which fixtures share one port?"))
     prompt = said(shop, event("prompt", environment.project, prompt=f"Please {QUESTION}."))
     assert f'- read(refs="{one.ref}")' in prompt
@@ -132,7 +125,6 @@ def test_hooks_warn_with_a_prompt_and_with_a_file(shop, environment):
 def test_an_answer_without_a_model_says_so(kbhub, environment):
     environment.write("knowledge/build.md", "# Build\n\nThe build takes long.\n")
     kbhub("remember", "--rejected", TRIED, code=0)
-
     answer = kbhub("ask", "Do we run the tests in parallel with pytest-xdist?", "--json", code=0).json
     assert answer["references"][0]["rejected"]
     assert f"{MARK.capitalize()}: Running the tests" in answer["text"]
@@ -140,7 +132,6 @@ def test_an_answer_without_a_model_says_so(kbhub, environment):
 
 def test_on_the_command_line(kbhub, environment):
     name = kbhub("remember", "--rejected", TRIED, "--json", code=0).json["memory"]["id"]
-
     assert MARK in kbhub("search", QUESTION, code=0).out
     assert MARK in kbhub("memories", code=0).out
     assert MARK in kbhub("recall", QUESTION, code=0).out
@@ -187,9 +178,7 @@ def test_what_misled_ranks_below_its_equal_and_replaces_nothing(hub, clock):
     new = remember(hub, "The gateway of team alpha restarts on Friday at noon.").memory
     assert new.may_supersede == (old.id,)
     assert [hit.ref for hit in search(hub, "when does the gateway restart")] == [new.ref, old.ref]
-
     remember(hub, id=new.id, misleading=True)
-
     first, second = search(hub, "when does the gateway restart")
     assert (first.ref, first.outdated) == (old.ref, None)
     assert (second.ref, second.outdated) == (new.ref, "said to be misleading")

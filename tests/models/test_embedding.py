@@ -52,10 +52,8 @@ def small_model(tmp_path):
 def test_the_packaged_model_is_the_one_that_is_named_and_vectors_are_those_of_model2vec(embedder):
     """The constant that stands for the packaged model in every index is the hash of the file that ships."""
     assert hashlib.sha256((PACKAGED_MODEL / "model.safetensors").read_bytes()).hexdigest() == PACKAGED_SHA256
-
     texts = ["how to restart the server", "--no-track NO_COLOR", "a table of HTTP status codes " * 200]
     model = StaticModel.from_pretrained(str(PACKAGED_MODEL), max_length=None)
-
     np.testing.assert_allclose(embedder.embed(texts), model.encode(texts), atol=1e-6)
 
 
@@ -136,7 +134,6 @@ def test_an_inflected_form_has_the_vector_of_its_word_and_other_scripts_that_of_
 def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
     lexicon = embedder._load().model.lexicon
     tokens, rest = lexicon.tokens(["使用Git提交"])["使用Git提交"]
-
     assert len(tokens) > 3
     assert rest == "git"
     assert lexicon.tokens(["release", "[UNK]", "“”", ""]) == {}
@@ -145,14 +142,11 @@ def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
 def test_another_model_is_a_folder_and_the_packaged_matrix_is_mapped_and_nobody_elses(small_model):
     """The packaged model's numbers are pages of its file; a model of the user's may be rewritten at any time."""
     embedder = open_embedder(str(small_model))
-
     assert (embedder.dimensions, embedder.name) == (3, "colours")
     np.testing.assert_allclose(
         embedder.embed(["red", "red blue", "mauve"]), [[1, 0, 0], [2**-0.5, 0, 2**-0.5], [0, 0, 0]], atol=1e-6
     )
-
     packaged, own = (load_model(str(folder)).embedding for folder in (PACKAGED_MODEL, small_model))
-
     assert (isinstance(packaged.base, np.memmap), isinstance(own.base, np.memmap)) == (True, False)
     assert not packaged.flags.writeable
 
@@ -199,7 +193,6 @@ def as_the_tokenizer_does(tokenizer, texts):
 @pytest.mark.parametrize("copies", [1, 40])
 def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copies):
     tokenizer = embedder._load().model.tokenizer
-
     assert word_pattern(tokenizer) is not None
     assert as_the_tokenizer_does(tokenizer, [text.encode("utf-8", "replace").decode() for text in STRANGE] * copies)
     assert np.array_equal(embedder.embed(STRANGE), np.stack([embedder.embed([text])[0] for text in STRANGE]))
@@ -213,7 +206,6 @@ def test_a_text_has_the_same_tokens_with_a_word_after_it_that_is_not_ascii(embed
     valid = [text.encode("utf-8", "replace").decode() for text in texts]
     (together,) = words.blocks([*valid, *(f"{text} é" for text in valid), "é"])
     plain, followed, after = together[: len(valid)], together[len(valid) : -1], together[-1]
-
     for text, one, more in zip(valid, plain, followed, strict=True):
         assert [*one, *after] == [*more], text
 
@@ -228,7 +220,6 @@ def test_words_whose_tokens_were_not_found_are_looked_up_again(embedder, monkeyp
         patch.setattr(words, "_looked_up", lambda _: {})
         with pytest.raises(KeyError):
             list(words.blocks(["unseen"]))
-
     (after,) = words.blocks([*texts, "unseen"])
     assert [one.tolist() for one in after[:2]] == [one.tolist() for one in before]
     assert len(after[2])

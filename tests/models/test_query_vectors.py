@@ -76,7 +76,6 @@ def test_every_word_of_the_vocabulary_is_found(quick, whole, step):
     vocabulary = [token for token in whole.model.tokenizer.get_vocab() if token.isascii() and "[" not in token]
     texts = [token.upper() for token in vocabulary if not token.startswith("##")]
     texts += [f"a{token.removeprefix('##')}q" for token in vocabulary if token.startswith("##")]
-
     assert [text for text in texts[::step] if quick.plain_tokens([text])[0] != tokens_of(whole, text)] == []
 
 

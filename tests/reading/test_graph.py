@@ -68,7 +68,6 @@ def refs(result, kind):
 def test_links_come_with_line_text_and_heading(hub):
     """In the order of the document, each document once, links into other bases among them, also by the real path."""
     links = of(related(hub, "guides/deploy.md"), "link")
-
     assert [
         ("runbooks/rollback.md", 13, "how to go back", "by-hand", 2),
         ("runbooks/canary.md", 14, "Canary#watch", "watch", 1),
@@ -77,7 +76,6 @@ def test_links_come_with_line_text_and_heading(hub):
     assert {("out", 1, None)} == {(one.direction, one.hop, one.via) for one in links}
     assert ["Roll back", "Canary", "On call"] == [one.title for one in links]
     assert refs(related(hub, "ops@oncall.md"), "link")[1:] == ["notes@p.md"]
-
     found = of(related(hub, "Shipping"), "backlink")
     assert [("ops@oncall.md", 3, "in")] == [(one.ref, one.line, one.direction) for one in found]
 
@@ -106,9 +104,7 @@ def test_nothing_outside_is_looked_at(environment):
     environment.write("knowledge/a.md", "[a](secret.txt) [b](../../../home/secret.txt) [c](/secret.txt) [d](\0)\n")
     (environment.project / "knowledge" / "secret.txt").symlink_to(environment.home / "secret.txt")
     hub = synced(environment)
-
     left = {one.target: one.status for one in related(hub, "a.md").left}
-
     assert "file" not in left.values()
     assert "outside" == left["../../../home/secret.txt"]
 
@@ -120,7 +116,6 @@ def test_hops_go_on_from_what_was_reached(hub):
         found = related(hub, "runbooks/rollback.md", hops=hops, kinds=("link", "backlink", "related")).neighbours
         assert reached | more == {(one.ref, one.hop, one.via) for one in found}
         assert len({one.ref for one in found if one.hop > 1}) == len([one for one in found if one.hop > 1])
-
     result = related(hub, "guides/deploy.md", hops=0)
     assert () == result.neighbours
     assert {"link": 3, "backlink": 1, "related": 3, "tag": 2} == result.totals
@@ -132,9 +127,7 @@ def test_rare_tags_weigh_more(environment):
     for name, tag in {"b": "all", "c": "RARE/One", "d": "rare", "e": "all", "f": "all"}.items():
         environment.write(f"knowledge/{name}.md", f"---\ntags: [{tag}]\n---\n# {name}\n")
     hub = synced(environment)
-
     found = of(related(hub, "a.md", kinds=("tag",)), "tag")
-
     assert ["c.md", "d.md", "b.md", "e.md", "f.md"] == [one.ref for one in found]
     assert ["#rare/one", "#rare", "#all", "#all", "#all"] == [one.context.lower() for one in found]
     assert 1 > found[0].score > found[1].score > found[2].score == found[3].score > 0
@@ -164,10 +157,8 @@ def test_a_document_goes_by_every_ref_that_read_takes_and_related_goes_both_ways
         result = related(hub, ref, hops=0)
         assert "guides/deploy.md" == result.ref
         assert result == related(hub, result.docid, hops=0)
-
     out = of(related(hub, "guides/deploy.md"), "related")
     back = of(related(hub, "runbooks/rollback.md"), "related")
-
     assert [("runbooks/rollback.md", 5), ("runbooks/canary.md", 6), ("ops@oncall.md", 7)] == [
         (one.ref, one.line) for one in out
     ]
@@ -192,9 +183,7 @@ def test_of_many_neighbours_some_are_shown_and_all_counted_and_of_namesakes_the_
     for number in range(30):
         environment.write(f"knowledge/n{number:02}.md", "[h](hub.md)\n" * (2 if number == 17 else 1))
     hub = synced(environment)
-
     result = related(hub, "hub.md", limit=3)
-
     assert ["n17.md", "n00.md", "n01.md"] == refs(result, "backlink")
     assert 30 == result.totals["backlink"]
     assert [("a/note.md", ("b/deep/note.md",))] == [(one.ref, one.ambiguous) for one in of(result, "link")]
@@ -205,9 +194,7 @@ def test_a_base_that_cannot_be_looked_at_is_named_and_refs_of_others_stay_theirs
     hub.sync()
     (ops,) = hub.select(["ops"])
     hub.index(ops).path.write_bytes(b"no index")
-
     result = related(hub, "guides/deploy.md")
-
     assert ["ops"] == [one.base for one in result.skipped]
     assert ["runbooks/rollback.md", "runbooks/canary.md"] == refs(result, "link")
     assert "outside" == next(one for one in result.left if one.target == "ops@oncall").status
@@ -221,7 +208,6 @@ def test_the_root_of_a_repository_counts_as_on_github(environment):
     environment.write("knowledge/a.md", "[b](/knowledge/b.md) [s](/src/x.py) [n](/src/y.py)\n")
     environment.write("knowledge/b.md", "# B\n")
     environment.write("src/x.py", "pass\n")
-
     result = related(synced(environment), "a.md")
     assert ["b.md"] == refs(result, "link")
     assert {"/src/x.py": "file", "/src/y.py": "broken"} == {one.target: one.status for one in result.left}
@@ -233,9 +219,7 @@ def test_odd_values_of_related_do_no_harm(environment):
     )
     environment.write("knowledge/b.md", "---\nRelated: 1\n---\n# B\n")
     hub = synced(environment)
-
     result = related(hub, "1.md")
-
     assert [("b.md", "out"), ("b.md", "in")] == [(one.ref, one.direction) for one in of(result, "related")]
     assert 1 == result.totals["related"]
     assert () == result.left
@@ -344,11 +328,9 @@ def test_a_wikilink_and_an_entry_of_related_are_paths_from_the_root_or_names():
 def test_of_several_of_one_name_the_nearest_is_meant_and_it_is_said(kind):
     """Same folder, then below it, then with most folders in common, then the shortest path; the others are named."""
     table = PathTable(["p/deep/note.md", "q/note.md", "q/deep/note.md", "long/way/note.md", "q/x.md", "y.md"])
-
     same = table.resolve("q/x.md", "note", kind)
     elsewhere = table.resolve("y.md", "note", kind)
     below = table.resolve("p/z.md", "note", kind)
-
     assert ("q/note.md", ("q/deep/note.md", "p/deep/note.md", "long/way/note.md")) == (same.path, same.others)
     assert ("q/note.md", "name", 3) == (elsewhere.path, elsewhere.by, len(elsewhere.others))
     assert "p/deep/note.md" == below.path
@@ -363,7 +345,6 @@ def test_of_several_of_one_name_the_nearest_is_meant_and_it_is_said(kind):
 )
 def test_any_target_leads_to_a_document_or_nowhere(target, kind, source):
     found = TABLE.resolve(source, target, kind)
-
     assert found is None or found.path in TABLE.paths
 
 
@@ -377,10 +358,8 @@ def test_every_document_can_be_linked_from_every_other(source, goal):
 def test_thousands_of_one_name_are_no_burden():
     paths = [f"folder{number:05}/index.md" for number in range(300)]
     table = PathTable([*paths, "a.md"], [(path, "Untitled") for path in paths])
-
     found = {number: table.resolve("a.md", "index", "wikilink") for number in range(300)}
     titled = {number: table.resolve(paths[number], "untitled", "related") for number in range(300)}
-
     assert {"folder00000/index.md"} == {one.path for one in found.values()}
     assert all(len(one.others) == MOST_OTHERS for one in (*found.values(), *titled.values()))
 
@@ -447,10 +426,8 @@ def test_what_links_join_to_them_comes_after_them_and_documents_that_have_any_of
 
 def test_a_name_that_is_no_tag_is_said_and_what_no_tag_can_be_is_refused(tagged):
     result = tags(tagged, ["opps", "red", "draft", "zebra"], hops=0)
-
     assert {"opps": ("ops",), "red": ("team/red",), "zebra": ()} == result.unknown
     assert ["notes@x.md"] == [one.ref for one in result.documents]
-
     for wrong in ({"hops": 4}, {"limit": 0}, {"names": ["#"]}, {"names": ["", "ops"]}):
         with pytest.raises(UsageError):
             tags(tagged, **wrong)

@@ -98,7 +98,6 @@ def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place
     assert "Push." == hub.read(["Shipping:6:1"]).readings[0].text
     assert "## By hand\n\nCopy." == hub.read(["roll back#By hand"]).readings[0].text
     assert ["plan.md"] == refs_of(hub, "First, think")
-
     shop.write("knowledge/evil.md", "---\naliases: ['guides/deploy.md', 'guides/deploy.md:4:1']\n---\n# Evil\n")
     hub.sync()
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy.md"])
@@ -112,7 +111,6 @@ def test_an_ambiguous_name_is_refused_with_the_candidates_and_a_part_is_read_of_
         message = refused(hub, ref)
         assert f"{ref!r} is ambiguous" in message
         assert candidates in message
-
     headed = hub.read(["runbooks/*.md#By hand"])
     ranged = hub.read(["runbooks/*.md:1:1"])
     assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
@@ -156,7 +154,6 @@ def test_the_nearest_of_many_namesakes_comes_first(shop):
         shop.write(f"knowledge/{folder}/common/taxi.md", f"# taxi {folder}\n")
     hub = shop.hub()
     hub.sync()
-
     assert "4 documents" in refused(hub, "common/tar.md")
     for asked in ("page/common/tar.md", "pages/linux/tar.md"):
         assert "Did you mean pages/common/tar.md, pages." in refused(hub, asked), asked
@@ -166,7 +163,6 @@ def test_names_are_read_without_an_index_and_a_name_that_begins_with_a_dash_goes
     hub = shop.hub()
     assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy"])
     assert "No document 'Shipping'" in refused(hub, "Shipping")
-
     shop.write("knowledge/-dash.md", "dashed\n")
     assert "Put refs that start with a dash after `--`." in kbhub("read", "-dash.md", code=2).err
     assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")

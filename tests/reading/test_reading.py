@@ -210,9 +210,7 @@ def size_of(result):
 def test_any_document_is_read_to_its_end_in_pieces_of_any_size(environment, lines, room):
     text = "\n".join(["# Any", *lines, "end"])
     environment.write("knowledge/any.md", text)
-
     read, _ = whole(environment.hub(), "any.md", ReadOptions(document_bytes=room))
-
     assert text == read
 
 
@@ -260,9 +258,7 @@ def test_several_documents_share_an_answer_and_what_one_leaves_the_next_may_take
     environment.write("knowledge/short.md", "short\n")
     for name in ("long", "longer"):
         environment.write(f"knowledge/{name}.md", "".join(f"{name} {number}\n" for number in range(5_000)))
-
     result = environment.hub().read(["short.md", "long.md", "longer.md"])
-
     assert [None] == [one.rest for one in result.readings if one.ref == "short.md"]
     assert all(len(one.text) > ANSWER_BYTES / 3 + 1_000 for one in result.readings if one.ref != "short.md")
     assert size_of(result) <= ANSWER_BYTES + len("longer")
@@ -274,13 +270,10 @@ def test_line_numbers_take_their_room_and_a_failure_does_not_end_a_page(environm
     hub = environment.hub()
     plain = hub.read(["a.md"]).readings[0]
     numbered = hub.read(["a.md"], ReadOptions(line_numbers=True)).readings[0]
-
     assert set(plain.text) == set(numbered.text) == {"x", "\n"}
     assert plain.end_line > 4 * numbered.end_line
-
     environment.write("knowledge/a.md", "# A\n" + "line\n" * 100)
     result = environment.hub().read(["nope.md", "a.md", "neither.md"], ReadOptions(document_bytes=30))
-
     assert [(one.ref, one.rest, len(one.text) <= 30) for one in result.readings] == [("a.md", "a.md:7:95", True)]
     assert ([one.ref for one in result.unread], result.total, result.cursor) == (["nope.md", "neither.md"], 3, None)
 
@@ -292,7 +285,6 @@ def test_a_cursor_is_of_its_refs_only(environment):
     hub = synced(environment)
     cursor = hub.read("*.md").cursor
     assert cursor
-
     with pytest.raises(UsageError, match="to other refs"):
         hub.read("n*.md", ReadOptions(cursor=cursor))
     with pytest.raises(UsageError, match="not one from kbhub"):

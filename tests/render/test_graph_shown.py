@@ -58,7 +58,6 @@ def test_tags_are_shown_as_a_tree_and_their_documents_with_their_way(kbhub):
     for arguments in (("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")):
         kbhub("ls", "--tags", *arguments, code=2)
     _, out, err = kbhub("ls", "--tags", "ops", "opp", "--limit", "3", code=0)
-
     assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
     assert out.rstrip().endswith("hop 1, backlink via b.md")
     assert "No document has the tag opp. Did you mean ops?" in err
@@ -80,5 +79,4 @@ def test_hostile_texts_stay_where_they_are(hostile):
 
 def test_a_lonely_document_is_said_to_be_one(environment):
     environment.write("knowledge/a.md", "# A\n")
-
     assert "Nothing related" in model_answer(related_report(related(synced(environment), "a.md")))[0]

@@ -64,7 +64,6 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
     also = (Span(start_line=9, end_line=12),)
     same = {"also": also, "duplicates": ("a.md",)}
     text = answer([hit(0, stale=True, age_days=400, **same), hit(1, **same)], total=7)
-
     assert text == (
         'Hits 1-2 of 7 in project (cursor="cursor2" for more).\n'
         "\n"
@@ -78,7 +77,6 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
 def test_code_quoted_on_one_line_has_no_fences_and_a_table_no_rule():
     code = "Run it:\n\n```sh\nwhich kbhub\n```\n\n|---|:-:|\n\nThen wait."
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=code),)), hit(1, excerpt=code)])
-
     assert ' · lines 9-12: "Run it: which kbhub Then wait."\n' in text
     assert text.endswith("\n   > Run it: which kbhub Then wait.")
 
@@ -86,7 +84,6 @@ def test_code_quoted_on_one_line_has_no_fences_and_a_table_no_rule():
 def test_a_quote_on_one_line_has_no_marks_and_a_heading_that_is_said_already_is_not_quoted():
     callout = "> [!warning]- Mind\n>\n> > Back up all <div> > 3\n> first."
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=callout),)), hit(1, excerpt=callout)])
-
     assert ' · lines 9-12: "Mind Back up all <div> > 3 first."\n' in text
     assert text.endswith("\n   > Mind Back up all <div> > 3 first.")
     assert answer([hit(0), hit(1, excerpt="## Roll back\n\n")]).endswith(
@@ -97,7 +94,6 @@ def test_a_quote_on_one_line_has_no_marks_and_a_heading_that_is_said_already_is_
 def test_behind_a_certain_first_hit_the_others_are_one_line_each():
     hits = [hit(0), hit(1, score=0.85), hit(2, score=0.5)]
     certain, unsure = answer(hits, verdict="strong"), answer(hits, verdict="weak")
-
     assert certain.startswith("Hits 1-3 of 3 in project. Verdict: strong.\n")
     assert unsure.startswith("Hits 1-3 of 3 in project. Verdict: weak, the bases may not cover this.\n")
     assert [("number 1" in text, "number 2" in text) for text in (certain, unsure)] == [(True, False), (True, True)]
@@ -107,9 +103,7 @@ def test_behind_a_certain_first_hit_the_others_are_one_line_each():
 def test_an_excerpt_that_is_a_part_says_which_and_is_verbatim_in_a_fence_it_cannot_close():
     assert answer([hit(start_line=3, end_line=40, excerpt_line=20)]).endswith("```\n   shown: 20-22")
     assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
-
     excerpt = "````md\n```sh\nkubectl rollout undo\n```\n````"
-
     assert answer([hit(excerpt=excerpt, end_line=7)]).endswith(f"\n`````\n{excerpt}\n`````")
     assert len(fenced("`" * 20_000)) < 20_100
 
@@ -143,7 +137,6 @@ def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
         searched=(hostile,) * 30,
         total=1000,
     )
-
     assert len(text.encode()) <= ANSWER_BYTES
     words = re.compile(r"|Hits?|[1-5]\.|>|lines|Try|Not|No|Note")
     assert all(map(words.fullmatch, structure(text)))
@@ -153,7 +146,6 @@ def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_
     text = answer([hit(number, title="t" * 200) for number in range(100)], total=100)
     shown = sum(bool(re.match(r"\d+\. ", line)) for line in outside_fences(text))
     excerpt = "\n".join(["The rollback uses the tag of the release before and takes five minutes."] * 12)
-
     assert 5 < shown < 100
     assert f'cursor="cursor{shown}"' in text
     assert text.startswith(f"Hits 1-{shown} of 100")
@@ -191,7 +183,6 @@ def reading(text="a\nb", **changes):
 
 def test_a_document_is_read_verbatim_and_says_how_to_go_on():
     unread = (Unread(ref="b.md", message="No b."),)
-
     assert search.read_answer(ReadResult(readings=(reading(rest="a.md:3:7"),), unread=unread)) == (
         'a.md · #0000aa · lines 1-2 of 9 · "A"\n```\na\nb\n```\ncontinues: read(refs="a.md:3:7")\n\n'
         'Not read: "b.md": No b.'
@@ -205,7 +196,6 @@ def test_no_document_looks_like_two(hostile):
     one = reading(hostile, ref=hostile, title=hostile, rest=f"{hostile}:3:7")
     text = search.read_answer(ReadResult(readings=(one,), unread=(Unread(ref=hostile, message=hostile),)))
     lines = outside_fences(text)
-
     assert len(lines) == 4
     assert lines[1] == 'continues: read(refs="#0000aa:3:7")'
     assert lines[3].startswith("Not read: ")
@@ -223,7 +213,6 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     one = BaseStatus(base=base, documents=3, problems=(Problem(subject=hostile, message=hostile),) * 30)
     problems = (Problem(subject=hostile, message=hostile),) * 30
     text, _ = model_answer(status_report(status(bases=(one,) * 40, problems=problems)))
-
     assert len(text.encode()) <= ANSWER_BYTES
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
 
@@ -231,14 +220,11 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
 def test_status_without_bases_says_what_was_looked_for_and_nothing_here_is_one_sentence_and_the_problems():
     """Where kbhub is off, `kbhub init` would change nothing."""
     text, _ = model_answer(status_report(status(looked_for=("/w/.kbhub.json", "/w/knowledge"))))
-
     assert "looked for /w/.kbhub.json, /w/knowledge" in text
     assert "kbhub init" in text
-
     workspace, gone = Workspace(directory=None, source="none"), Problem(subject="notes", message="/n is gone.")
     none = Discovery(workspace=workspace, problems=(gone,))
     off = Discovery(workspace=workspace, off=True, looked_for=("/w", "KBHUB_DISABLE is set: kbhub is off here"))
-
     assert model_answer(nothing_here(none))[0] == (
         "No knowledge is active here: no project, and no global base. `kbhub base add DIR` adds a folder of notes.\n"
         "Problem: notes: /n is gone."
@@ -253,9 +239,7 @@ def test_a_line_is_cut_by_bytes_at_a_character_and_a_quote_is_fenced_or_behind_a
             assert len(cut.encode()) <= limit
             assert cut.endswith("…")
             assert text.startswith(cut[:-1])
-
     report = Report(parts=[ONE], calls=lambda shown: [f"{shown} shown"])
-
     assert model_answer(report)[0] == '1. a.md:3-5 · "A" · 0.90 · 1 year old\n```\nx\ny\n```\n1 shown'
     assert terminal.text(report) == "0.90  a.md:3-5  #0000aa  1 year old\n      A\n  │ x\n  │ y"
     assert "\x1b[1;36ma.md:3-5\x1b[0m" in terminal.text(report, Painter(colour=True))
@@ -271,7 +255,6 @@ def test_a_report_is_written_twice():
     report = Report(
         say("Found {}; open it with {}", Names(("a", "b")), call), ["", "Parts", TWO], notes=[Line("Odd.", 99)]
     )
-
     assert model_answer(report)[0] == (
         'Found a, b; open it with read(refs="a.md:1", options={"all": ["é", true]})\n'
         'Parts\n  - #0000bb · path "b\' .md" · B\nNote: Odd.'
@@ -285,7 +268,6 @@ def test_what_does_not_fit_is_counted():
     items = [Item(title=Name(f"{number} {'x' * 90}")) for number in range(200)]
     report = Report(parts=items, summary=lambda shown: [f"{shown} of 200"], advice="ask for less")
     told = model_answer(report, 2_000)[0]
-
     assert len(told.encode()) <= 2_000
     shown = told.count("\n- ")
     assert told.startswith(f"{shown} of 200\n")

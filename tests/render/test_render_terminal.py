@@ -109,16 +109,13 @@ def test_neutralised_text_shows_every_character_and_does_nothing(text):
 @given(st.text())
 def test_escaped_json_means_the_same(text):
     document = json_escaped(json.dumps(text, ensure_ascii=False))
-
     assert json.loads(document) == text
     assert not acts_on_terminals(document)
 
 
 def test_empty_lines_of_an_excerpt_are_one_and_terms_are_highlighted_only_where_there_is_colour():
     assert compact("> a\n>\n>\n>\n> b\n\n\n\n    c\n>\n> ") == "> a\n\n> b\n\n    c"
-
     coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), COLOURED)
-
     assert "Two \x1b[1;33mreleases\x1b[0m; a \x1b[1;33mrollback\x1b[0m." in coloured
     assert "\x1b" not in search_text(result(hit()), PLAIN)
 
@@ -127,7 +124,6 @@ def test_hits_are_compact_blocks(snapshot):
     also = (Span(start_line=30, end_line=35), Span(start_line=50, end_line=51))
     trace = Trace(signals=(Signal(name="keyword", rank=1, value=7.25, contribution=0.5),), factors={"weight": 0.5})
     other = hit(ref="glossary.md", title="Glossary", headings=(), stale=True, age_days=800, score=0.5)
-
     assert search_text(result(hit(also=also, trace=trace), other), PLAIN) == snapshot
 
 
@@ -181,7 +177,6 @@ def test_documents_are_read_verbatim_or_neutralised():
     reading = Reading(
         ref="a.md", docid="#a1b2c3", title="A\x1b[1m", start_line=3, end_line=4, total_lines=9, text="x\x1b[2J\ny"
     )
-
     assert read_text([reading], headers=False, verbatim=True) == "x\x1b[2J\ny\n"
     assert read_text([reading], headers=False, verbatim=False) == "x␛[2J\ny\n"
     header = "==> a.md:3-4 of 9  #a1b2c3  A␛[1m <==\n"
@@ -200,7 +195,6 @@ def test_status_is_an_aligned_table_with_problems(snapshot):
     )  # fmt: skip
     bases = (ready, BaseStatus(base=notes, indexing="3 of 9 files"))
     old = (Problem(subject="old", message="/old does not exist. Create it."),)
-
     assert status_text(config=Path("/home/x/.kbhub.json"), bases=bases, problems=old) == snapshot
 
 
@@ -208,7 +202,6 @@ def test_many_problems_are_cut_short():
     base = Base(id="notes", path=Path("/n"), origin="config")
     problems = tuple(Problem(subject=f"{number}.md", message="Broken.") for number in range(50))
     shown = status_text(bases=(BaseStatus(base=base, problems=problems),), looked_for=("/w/knowledge",))
-
     assert shown.count("Broken.") == 20
     assert "notes: 30 more; see `kbhub status --json`" in shown
     assert "No project base. Looked for:\n  /w/knowledge" in shown
@@ -218,7 +211,6 @@ def test_trust_is_told_in_words():
     pointer = Path("/w/.kbhub.json")
     notes = Grant(pointer=pointer, target=Path("/n"), writable=True)
     grants = (notes, Grant(pointer=pointer, target=Path("/c"), use="cacheDir"))
-
     assert text(trust_report(grants, (), listed=False)) == (
         "/w/.kbhub.json may\n  have its knowledge in /n, and agents may write there\n  keep its index in /c\n"
         "Revoke with `kbhub base trust --revoke /w/.kbhub.json`."
@@ -231,7 +223,6 @@ def test_trust_is_told_in_words():
 def test_any_line_is_broken_to_fit_with_nothing_lost(text, width):
     """Only white space may go."""
     lines = wrapped(text, width)
-
     assert max(map(cell_width, lines)) <= width
     assert "".join("".join(lines).split()) == "".join(text.split())
 
@@ -253,11 +244,9 @@ def test_lines_are_broken_at_words_and_paths_behind_a_slash():
 
 def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns_and_sizes_and_ages_have_units():
     rows = [("#a1", "a long title of a note", "12"), ("#b2", "notes/of/the/team", "3")]
-
     fitting = "#a1  a long title of  12\n     a note\n#b2  notes/of/the/     3\n     team"
     assert table(rows, right=frozenset({2}), width=24) == fitting.split("\n")
     assert table(rows, width=10) == ["#a1  a long title of a note  12", "#b2  notes/of/the/team  3"]
-
     sizes = {0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 30: "3.0 GiB"}
     ages = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400 * 400: "1.1 years ago"}
     days = {0: "today", 1: "1 day old", 2: "2 days old", 60: "60 days old", 61: "2 months old", 364: "11 months old"}
@@ -271,7 +260,6 @@ def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns_and_sizes_
 @given(text=MARKDOWN, width=st.integers(30, 120))
 def test_no_document_acts_on_a_terminal_or_is_wider(text, width, colour):
     shown = drawn(text, width, colour=colour, terms=parse_query("word a").terms)
-
     assert not acts_on_terminals(STYLES.sub("", shown))
     assert widest(shown) <= width
     assert colour or "\x1b" not in shown
@@ -284,7 +272,6 @@ def test_markdown_is_laid_out(snapshot):
         "   - Watch.\n\n> Never on a Friday.\n\n| Status | When it is said to the one who asks |\n|---|---|\n"
         "| 429 | too many requests in too short a time |\n\n```sh\nship --to production --tag v1 --wait 10 --all\n```\n"
     )
-
     assert drawn(text, 48, colour=False) == snapshot
 
 
@@ -292,17 +279,13 @@ def test_a_table_that_cannot_fit_is_told_row_by_row_and_half_a_block_keeps_its_l
     """Half a code block is no prose, nor are rows without their header."""
     text = "| Requirement | Responsibility |\n|---|---|\n| availability | infrastructure |\n| speed | |\n"
     told = "Requirement:\navailability\nResponsibility:\ninfrastructure\n\nRequirement: speed"
-
     assert drawn(text, 40, colour=False).split("\n")[2:] == ["availability   infrastructure", "speed"]
     assert drawn(text, 24, colour=False) == told
-
     code = "code that began above\n```\n\nText.\n\n```sh\nrm -rf x"
     rows = "| row | of a table |\n| whose | header is above |"
     for part, shown in ((code, re.sub("```.*\n", "", code)), (rows, rows)):
         assert [line.strip() for line in drawn(part, 60, colour=False).split("\n")] == shown.split("\n")
-
     shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parse_query("release").terms)
-
     assert shown.count("\x1b[1;3;33mrelease\x1b[0m") == 1
     assert re.search(r"\x1b\[[0-9;]*1;33[0-9;]*mreleasing\x1b\[0m", shown)
 
@@ -311,14 +294,12 @@ def test_a_table_that_cannot_fit_is_told_row_by_row_and_half_a_block_keeps_its_l
 def test_a_document_made_to_take_long_is_shown_in_time(piece):
     began = time.thread_time()  # a busy machine makes it late, not longer
     shown = drawn(piece * (20_000 // len(piece)), 80, colour=True)
-
     assert time.thread_time() - began < 20
     assert not acts_on_terminals(STYLES.sub("", shown))
 
 
 def test_a_very_long_text_is_only_broken_into_lines():
     shown = drawn("# Title\n\n\x1b[31m" + "some words of it " * 20_000, 60, colour=True)
-
     assert shown.startswith(f"# Title\n\n{neutralised(chr(27))}[31msome words")
     assert widest(shown) <= 60
 
@@ -335,7 +316,6 @@ def listing(*rows, body=None):
 @given(records)
 def test_any_records_are_valid_in_every_format(rows):
     one = listing(*rows)
-
     assert json.loads(formatted(one, "json")) == [dict(row) for row in rows]
     assert len(list(csv.reader(io.StringIO(formatted(one, "csv"), newline="")))) == len(rows) + 1
     assert len(fromstring(formatted(one, "xml"))) == len(rows)
@@ -348,7 +328,6 @@ def test_no_cell_gets_out_of_its_place():
     odd = listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5})
     cell = listing({"ref": "a|b.md", "title": "<img src=x> ![p](http://e) `c|`\nd", "tags": [], "score": 1})
     long = listing({"ref": "a.md", "title": "```\ncode\n```\n# x"}, body="title")
-
     assert formatted(odd, "csv").splitlines()[1:] == ['"=1+2","a ""b""', 'c","x;y",0.5']
     told = formatted(cell, "md").splitlines()[2]
     assert told == r"| a\|b.md | &lt;img src=x> !\[p](http://e) \`c\|\`<br>d |  | 1 |"
@@ -359,11 +338,9 @@ def test_no_cell_gets_out_of_its_place():
 def test_files_gives_the_ref_as_the_path_and_two_formats_are_refused():
     """What stands in the line can be handed to `kbhub read`."""
     row = {"docid": "#a1", "score": 0.5, "ref": "ops@a,b.md", "path": "a,b.md", "context": "x"}
-
     assert formatted(Listing("hit", ("docid", "ref"), [row]), "files") == '#a1,0.5,"ops@a,b.md",x\n'
     with pytest.raises(UsageError, match="--csv"):
         formatted(Listing("tag", ("tag",), []), "files")
-
     assert Formats().format() == "text"
     assert Formats(json=True).format() == "json"
     with pytest.raises(UsageError, match="--csv and --xml cannot be used together"):
@@ -381,7 +358,6 @@ def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
     kbhub("admin", "index")
     one = kbhub("search", "release", "--mode", "keyword", "--min-signals", "2")
     both = kbhub("search", "release", "--min-signals", "2", code=0)
-
     assert told in one.err
     assert (told in both.err, "deploy.md" in both.out) == (False, True)
     for value, shown in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
@@ -395,7 +371,6 @@ def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
     hub = synced(environment)
     with pytest.raises(BaseNotFound, match="Active bases: project, notes"):
         hub.search(Query(text="release", bases=("nosuch",)))
-
     for query in ("release base:nosuch", "base:nosuch", "release base:notes,nosuch", "release -base:nosuch"):
         assert "No base 'nosuch'. Active bases: project, notes." in hub.search(query).notes
     for query in ("release base:Notes", "release base:*", "base:project"):
@@ -440,5 +415,4 @@ def test_what_the_inner_base_leaves_out_is_found_in_the_outer_one(environment):
         repos={"*": ["vault", "infra"]},
     )
     hits = synced(environment).search("bastion").hits
-
     assert {"infra@kept.md", "vault@infra/left.md"} == {hit.ref for hit in hits}

@@ -61,7 +61,6 @@ def test_pages_have_every_document_with_the_word_once_and_are_cut_from_one_list(
     hits, last = walk(hub, mode=mode)
     every, found, offsets = names(hits), {hit.ref for hit in hits}, (0, 1, 2, 98, 99, 100, 101, 250)
     ones = [hub.search(Query(text="zebra", mode=mode, limit=1, offset=offset)).hits[0] for offset in offsets]
-
     assert last.total_exact
     assert len(set(every)) == len(hits)
     assert found == WANTED if mode == "keyword" else found >= WANTED
@@ -78,7 +77,6 @@ def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
         text = "\n\n".join(f"## {name} {number}\n\n{part}{number}" for number in range(parts))
         environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{text}\n")
     hub = synced(environment)
-
     assert {hit.ref for hit in walk(hub)[0]} == {"log.md", "guide.md", "short.md"}
     chunks, last = walk(hub, granularity="chunk")
     assert len(set(names(chunks))) == len(chunks) >= 191
@@ -90,7 +88,6 @@ def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
     for place in (5, 200):  # among those that are ranked, and behind them
         least = every[place].score + 0.00006  # between two that are told
         hits, last = walk(hub, min_score=least)
-
         assert (names(hits), last.total_exact) == (names(one for one in every if one.score >= least), True)
 
 
@@ -102,7 +99,6 @@ def test_recency_and_weights_count_to_the_end(environment, weight):
     environment.configure(bases={"other": {"knowledge": str(other), "weight": weight}}, repos={"*": ["other"]})
     hub = synced(environment)
     hits, last = walk(hub, recency=1.0, explain=True)
-
     assert len(hits) == last.total
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(("weight" in hit.trace.factors) == (hit.base == "other" and weight < 1) for hit in hits)
@@ -132,14 +128,12 @@ def test_by_meaning_alone_it_is_said_where_the_list_ends(hub):
     """Everything is near, more or less: the number is the least there are, and the last page says why."""
     first = hub.search(Query(text="zebra deploy", mode="semantic"))
     hits, last = walk(hub, text="zebra deploy", mode="semantic")
-
     assert (first.total_exact, last.total_exact) == (False, False)
     assert ENDS_WITH_NEAREST in last.notes
     assert ENDS_WITH_NEAREST not in first.notes
     assert len(hits) <= RANKED
     small = hub.search(Query(text="zebra path:0/00", mode="semantic"))
     assert (small.total, small.total_exact, small.notes) == (10, True, ())
-
     both = walk(hub, min_signals=2)[1]  # only what is among the best of either can be
     assert (both.total_exact, ENDS_WITH_BOTH in both.notes) == (False, True)
 
@@ -149,7 +143,6 @@ def test_all_lists_every_file(environment, kbhub):
     hub = synced(environment)
     asked = ("search", "zebra", "--mode", "keyword")
     listed = kbhub(*asked, "--all", "--files", code=0).out.splitlines()
-
     assert [line.split(",")[2] for line in listed] == [hit.ref for hit in walk(hub, mode="keyword")[0]]
     assert MATCHING + 1 == len(list(csv.reader(io.StringIO(kbhub(*asked, "--all", "--csv").out))))
     assert MATCHING == len(kbhub(*asked, "--all", "--json").json["hits"])

@@ -41,7 +41,6 @@ def document(path="a.md", kind="document"):
 )  # fmt: skip
 def test_a_question_may_ask_for_a_time(question, start, days):
     asked = asked_time(question, NOW.timestamp())
-
     assert datetime.fromtimestamp(asked.start, UTC).date().isoformat() == start
     assert (asked.end - asked.start) / DAY == days
     assert asked.span in question
@@ -70,7 +69,6 @@ def test_other_words_ask_for_no_time(question):
 def test_titles_and_file_names_have_days(text, day):
     """Daily notes and exported chats have their date there."""
     when = written_day(text)
-
     assert (None if when is None else datetime.fromtimestamp(when, UTC).date().isoformat()) == day
 
 
@@ -114,7 +112,6 @@ def test_what_was_said_at_the_asked_time_comes_first(logs):
     """The words of the question that say so are in the trace."""
     for day, place in (("2026-11-04", "museum"), ("2026-11-18", "harbour"), ("2023-05-08", "castle")):
         logs.session(day, f"We went on the outing with Kim to the {place}.", "Tell me a joke.")
-
     assert [
         logs.search(f"where did we go on the outing with Kim {when}").hits[0].path
         for when in ("last week", "3 weeks ago", "in May 2023", "on 8 May, 2023")
@@ -151,7 +148,6 @@ def test_the_title_may_have_the_date(environment):
     for day, place in (("4 May, 2023", "museum"), ("11 July, 2023", "harbour")):
         environment.write(f"knowledge/{place}.md", f"# 9:30 am on {day}\n\nThe outing with Kim went to the {place}.\n")
     hub = synced(environment, clock=Clock(NOW.timestamp()))
-
     paths = [hub.search(f"the outing with Kim in {month} 2023").hits[0].path for month in ("May", "July")]
     assert paths == ["museum.md", "harbour.md"]
 
@@ -163,7 +159,6 @@ def test_the_newer_statement_is_above_the_older_one(logs):
     logs.session("2026-06-01", said, "Write a mail to the landlord.")
     before = logs.search("when is the stand-up", granularity="chunk", without=("newer",)).hits
     newer, older = logs.search("when is the stand-up", granularity="chunk").hits[:2]
-
     assert before[0].path == "2026-03-02.jsonl"
     assert (newer.path, newer.replaces) == ("2026-06-01.jsonl", (f"{older.ref}:{older.start_line}",))
     assert older.path == "2026-03-02.jsonl"
@@ -177,7 +172,6 @@ def test_a_remark_about_something_else_replaces_nothing(logs):
     logs.session("2026-03-02", "The summer party of the team is at the lake house.")
     logs.session("2026-06-01", "I am baking two cakes for the party of my nephew.")
     hits = logs.search("where is the summer party of the team", granularity="chunk").hits
-
     assert hits[0].path == "2026-03-02.jsonl"
     assert not any(hit.replaces or hit.outdated for hit in hits)
 
@@ -192,7 +186,6 @@ def test_the_newer_memory_is_above_the_older_one(environment):
     hub.rediscover()
     hub.sync()
     newer, older = hub.search("when does the staging cluster restart").hits[:2]
-
     assert "Thursday" in newer.excerpt
     assert newer.replaces == (f"{older.ref}:{older.start_line}",)
 
@@ -203,7 +196,6 @@ def test_signals_of_conversations_are_for_conversations(environment):
     environment.write("knowledge/b.md", "# Release\n\nA release is cut on Friday.\n")
     hub = synced(environment)
     hits = hub.search(Query(text="rollback of a release", explain=True)).hits
-
     assert not [name for hit in hits for name in names(hit) if name in AMOUNTS]
     environment.write("knowledge/a.md", "# Chat\n\nAnn: Is it out?\nBen: The rollback of the release is.\nAnn: Good.\n")
     environment.write("knowledge/b.md", "# Chat\n\nAnn: When is the release?\nBen: On Friday.\nAnn: Good.\n")

@@ -23,14 +23,11 @@ def test_names_of_programs_are_identifiers_and_words_are_not_and_coverage_counts
     """Of what was asked for, what stands in the chunk, above it, or in what its document is called."""
     names = "max_retries --locked maxRetries main() PATH /api/v1 utf8 std::vec a.b $HOME"
     words = "release Release US naïve 日本 a 3 release. (see -"
-
     assert [word for word in names.split() if not is_identifier(word)] == []
     assert [word for word in words.split() if is_identifier(word)] == []
-
     asked = QueryTerms(terms("rollback canary banana"))
     without = asked.examine("The rollback.", ("Canary",), "Deploys")
     named = asked.examine("The rollback.", ("Canary",), "Deploys", (words_of("fruit/bananaSplit2.md"),))
-
     assert 0 < without.coverage < 1
     assert named.coverage == pytest.approx(1)
 
@@ -57,7 +54,6 @@ def test_a_title_that_says_more_of_the_query_is_about_it_and_a_rare_word_counts_
 def test_signals_can_be_left_out(environment):
     environment.write("knowledge/a.md", "# Pool\n\n## max_retries\n\nmax_retries pool\n")
     (hit,) = synced(environment).search(Query(text="max_retries pool", explain=True, without=("phrase", "title"))).hits
-
     assert {part.name for part in hit.trace.signals} & {*AMOUNTS} == {"identifier", "definition", "about", "heading"}
 
 
@@ -66,7 +62,6 @@ def test_signals_can_be_left_out(environment):
 def test_a_name_covers_its_other_spellings(query, text):
     """In the text, its headings and its title, in ASCII and beyond: who writes `max_retries` means `maxRetries`."""
     asked = QueryTerms(terms(query))
-
     within = asked.examine(f"Set {text} to three.", (), "Client")
     assert (within.coverage, within.together, within.phrase) == pytest.approx((1, 1, 1))
     assert asked.examine("Three.", (f"Set {text}",), "Client").coverage == pytest.approx(1)
@@ -84,7 +79,6 @@ def test_a_word_that_is_no_name_is_not_taken_apart(text):
 def test_what_stands_together_counts_together(text):
     asked = QueryTerms(terms("connection pool"))
     apart = f"A connection. {'Something else altogether. ' * 20} A pool."
-
     assert asked.examine(text, (), "").together == pytest.approx(1)
     assert asked.examine(apart, (), "").together < 1
     assert asked.examine(apart, (), "").coverage == pytest.approx(1)
@@ -135,7 +129,6 @@ def test_confidence_is_a_probability(asked, terms):
 def test_more_evidence_is_never_less_sure(asked, similarity, what):
     asked = {**asked, "similarity": similarity}
     more = {"similarity": 1.0} if what == "similarity" else {"evidence": replace(asked["evidence"], **{what: 1.0})}
-
     assert confidence(**asked) <= confidence(**{**asked, **more})
 
 
@@ -143,7 +136,6 @@ def test_more_evidence_is_never_less_sure(asked, similarity, what):
 def test_a_large_base_is_judged_like_the_largest_that_was_measured(asked):
     """Beyond that, only its size would be left to decide."""
     small, measured, larger = (confidence(**{**asked, "size": size}) for size in (50, 8_000, 8_000_000))
-
     assert larger == measured <= small
 
 
@@ -152,13 +144,11 @@ def test_words_that_are_nowhere_or_not_in_the_chunk_make_it_less_sure(asked, wha
     """A question about what no document names is answered by none, however near one is."""
     name, most = what
     fewer, more = (confidence(**{**asked, name: most * value}) for value in sorted((few, many)))
-
     assert more <= fewer
 
 
 def test_a_word_that_another_one_resembles_is_hardly_lacking():
     """What a question asks for is often said in another word; a name or a unit is not."""
     text = "Two engineers rotate weekly.\nCompensation: 250 euros and a day of leave."
-
     assert gap([("salary", 1.0)], text) < gap([("password", 1.0)], text) == 1.0
     assert gap([], text) == 0.0

@@ -29,7 +29,6 @@ def test_scores_are_those_of_sqlite(index, monkeypatch):
         ranked = "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?"
         words = " OR ".join(term.match for term in terms)
         expected = dict(index._local.seen.connection.execute(ranked, (words,)))
-
     assert found
     assert all(abs(expected[chunk] - score) < 1e-9 for chunk, score in found.items())
 
@@ -38,11 +37,8 @@ def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words_also_beside_an_empt
     with index.snapshot():
         found = keyword_ranking([index], parse_query("release-password").terms)
         none = keyword_ranking([index], parse_query("?!").terms)
-
     assert (found.unmatched, len(found.ranking.chunks) > 0, len(none.ranking.chunks)) == ((), True, 0)
-
     empty = make_index(tmp_path / "empty.db", {}, "empty")
-
     assert rankings([empty, index], "refund") == rankings([index], "refund")
 
 
@@ -54,7 +50,6 @@ def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
     with index.snapshot():
         for query in (f'"{backwards}"', joined):
             found = keyword_ranking([index], parse_query(query).terms)
-
             assert (1, ()) == (len(found.ranking.chunks), found.unmatched)
 
 
@@ -66,7 +61,6 @@ def test_half_the_pairs_of_a_question_in_chinese_are_enough_for_its_words(tmp_pa
             keyword_ranking([index], parse_query(text).terms).coverage
             for text in ("数据库怎么备份", "database zebra deploy quagga")
         )
-
     assert english == pytest.approx(0.5, abs=0.05)
     assert chinese > english + 0.1
 
@@ -81,7 +75,6 @@ def test_in_a_few_notes_a_word_that_is_common_in_the_language_counts_for_less(tm
         with index.snapshot():
             long, canary = keyword_ranking([index], parse_query("long canary").terms).terms
             weights.append(long.weight / canary.weight)
-
     assert weights[0] < 0.8
     assert weights[1] == pytest.approx(1, abs=0.1)
 
@@ -116,7 +109,6 @@ FUSIONS = st.sampled_from(["convex", "rrf"])
 def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fusion):
     similar = {key: value for key, _, value in rankings.get("semantic", ())}
     fused = fuse(rankings, similar, fusion)
-
     assert {one.key for one in fused} == {key for ranking in rankings.values() for key, _, _ in ranking}
     assert len({one.key for one in fused}) == len(fused)
     for one in fused:
@@ -128,7 +120,6 @@ def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fus
 def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
     shuffled = list(rankings.items())
     random.shuffle(shuffled)
-
     one, other = (fuse(some, {}, fusion) for some in (rankings, dict(shuffled)))
     assert [(each.key, each.parts, each.score) for each in one] == [
         (each.key, each.parts, each.score) for each in other
@@ -138,7 +129,6 @@ def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])
 def test_first_in_every_signal_scores_1(fusion):
     lead = [candidate(1, 9.0), candidate(2, 8.0)]
-
     for signals in ({"keyword": lead, "semantic": lead}, {"keyword": lead}):
         assert fuse(signals, {}, fusion)[0].score == pytest.approx(1.0)
 
@@ -149,14 +139,11 @@ def test_how_much_better_counts_and_not_only_that_it_is_and_a_chunk_without_a_ve
     A base that another embedder indexed is neither favoured nor buried.
     """
     wide, narrow = [candidate(1, 9.0), candidate(2, 3.0)], [candidate(2, 0.70), candidate(1, 0.68)]
-
     assert [one.key[1] for one in fuse({"keyword": wide, "semantic": narrow}, {})] == [1, 2]
     close, clear = [candidate(1, 9.0), candidate(2, 8.9)], [candidate(2, 0.7), candidate(1, 0.3)]
     assert [one.key[1] for one in fuse({"keyword": close, "semantic": clear}, {})] == [2, 1]
-
     keyword = [candidate(1, 8.0, base=1), candidate(2, 8.0)]
     fused = {one.key: one.score for one in fuse({"keyword": keyword, "semantic": [candidate(2, 0.9)]}, {})}
-
     assert fused[1, 1] == pytest.approx(1.0)
     assert fused[0, 2] == pytest.approx(1.0)
 

@@ -137,7 +137,6 @@ def test_a_list_shows_no_scores_and_what_was_ranked_also_those_of_nothing(shop):
         query, result = Query(text=words, limit=2), search(shop, words, limit=2)
         result = result.model_copy(update={"hits": tuple(one.model_copy(update={"score": 0.0}) for one in result.hits)})
         told, _ = search_answer(result, query, str)
-
         assert result.hits
         assert ("(newest first; " in told.splitlines()[0]) == listed
         assert told.count("0.00") == (0 if listed else len(result.hits))
@@ -147,12 +146,9 @@ def test_a_list_shows_no_scores_and_what_was_ranked_also_those_of_nothing(shop):
 def test_a_colon_is_text_where_no_document_has_the_key_and_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
     """`error:foo` is looked up as it stands."""
     result = search(shop, "errors:api retries")
-
     assert result.filters == ()
     assert "api/errors.md" in refs(result)
-
     result = search(shop, "sourdouhg crust")
-
     assert [(one.typed, one.used) for one in result.corrections] == [("sourdouhg", "sourdough")]
     assert result.unmatched == ()
     assert refs(result)[0] == "bread.md"
@@ -177,11 +173,9 @@ def test_an_answer_is_judged_and_hits_say_what_lies_where(shop):
     assert search(shop, "how do I roll back a broken release").verdict == "strong"
     result = search(shop, "photosynthesis of tropical orchids in winter", mode="semantic")
     assert (result.verdict, not result.hits or NOT_COVERED in result.notes) == ("none", True)
-
     shop.configure(contexts={"": "Everything of the shop"}, bases={})
     shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
     hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
-
     assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")
 
 
@@ -191,7 +185,6 @@ def test_the_spelling_of_a_name_does_not_change_the_verdict(shop, query, written
     """What is there in `camelCase` is not said to be missing when the question has `snake_case`, or vice versa."""
     shop.write("knowledge/limits.md", f"# Limits\n\nSet {written} to limit the requests of the uploader.\n")
     result = search(shop, query)
-
     assert (result.verdict, result.hits[0].ref) == ("strong", "limits.md")
 
 
@@ -210,7 +203,6 @@ def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environme
     environment.write("knowledge/minutes.md", f"# Minutes\n\n{about}{named} {about}\n")
     environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")
     result = search(environment, query)
-
     assert (result.verdict, result.hits[0].ref) == (verdict, "minutes.md")
     assert refs(result)[1:] in ([], ["bread.md"] if query == "kebab-case" else [])
     for number in range(4):
@@ -224,7 +216,6 @@ def test_a_ref_opens_what_was_found_whichever_bases_were_searched(shop, query):
     shop.write("knowledge/notes@release.md", "---\ntags: marsupial\n---\n# Sign\n\nThe quokka.\n")
     hub = synced(shop)
     (hit,) = hub.search(Query(text=query, bases=("project",), limit=1)).hits
-
     assert hit.ref == "project@notes@release.md"
     assert "quokka" in hub.read([hit.ref]).readings[0].text
 
@@ -235,7 +226,6 @@ def test_pages_that_share_a_paragraph_are_not_copies(shop):
     for name in ("push", "pull"):
         shop.write(f"knowledge/{name}.md", f"# orchard {name}\n\n{options}")
     result = search(shop, "orchard pull --dry-run", limit=10)
-
     assert refs(result)[0] == "pull.md"
     assert "push.md" in refs(result)
 
@@ -252,7 +242,6 @@ def test_a_document_says_how_long_it_holds(environment, front, why):
     """Past its day, or with another in its place, it is stale however young it is."""
     environment.write("knowledge/a.md", f"---\nupdated: 2023-11-10\n{front}\n---\n# Zebra\n\nAll about zebras.\n")
     hit = search(environment, "zebra").hits[0]
-
     assert (hit.outdated, hit.stale) == (why, why is not None)
 
 
@@ -260,7 +249,6 @@ def test_a_document_is_superseded_by_one_that_says_so(environment):
     """The old one need not know."""
     environment.write("knowledge/old/a.md", "---\nupdated: 2023-11-10\n---\n# Zebra\n\nAll about zebras.\n")
     environment.write("knowledge/b.md", "---\nupdated: 2023-11-10\nsupersedes: old/a\n---\n# Horse\n\nHorses.\n")
-
     assert search(environment, "zebra").hits[0].outdated == "superseded by b.md"
 
 
@@ -342,7 +330,6 @@ def test_a_document_that_the_query_names_comes_first(environment, query):
     for number in range(1560, 1572):
         environment.write(f"knowledge/EIPS/eip-{number}.md", "# Base fee\n\nEIP-1559 base fee, of EIP-1559.\n")
     first = search(environment, query).hits[0]
-
     assert (first.ref, first.excerpt) == ("EIPS/eip-1559.md", text[text.index("#") :].strip())
 
 
@@ -422,7 +409,6 @@ def test_words_of_a_file_name_are_evidence(environment):
     environment.write("knowledge/runbooks/kafka.md", "# Restarting consumers\n\nStop one after the other.\n")
     environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")
     result = search(environment, "kafka")
-
     assert (refs(result)[0], NOT_COVERED in result.notes) == ("runbooks/kafka.md", False)
     assert result.verdict in ("strong", "weak")
 
@@ -439,7 +425,6 @@ def test_a_name_or_number_that_occurs_nowhere_is_no_certain_answer(environment, 
     environment.write("knowledge/orchard.md", "# Orchard\n\nThe orchard is a tool. A token is a coin.\n")
     environment.write("knowledge/a.md", "# Payment retries\n\nA failed payment is retried 5 times, an hour apart.\n")
     result = search(environment, query)
-
     assert (result.verdict, result.unmatched) == (verdict, unmatched)
 
 
@@ -457,9 +442,7 @@ def hub(environment):
 def test_other_words_find_what_the_query_does_not(hub):
     query = Query(text="undo bad deploy", mode="keyword", limit=10, explain=True)
     assert "revert.md" not in refs(hub.search(query))
-
     result = hub.search(query.model_copy(update={"queries": ("rollback release", "redeploy the old image")}))
-
     assert refs(result)[0] == "revert.md"
     assert result.query == "undo bad deploy"
     assert {"undo", "rollback"} <= set(result.terms)
@@ -492,7 +475,6 @@ def test_what_a_model_made_up_ranks_and_proves_little(hub):
     """Its words count as other wordings do, but not as evidence that a hit answers the query."""
     query = Query(text="xyzzy", limit=10)
     result = hub.search(query.model_copy(update={"passage": "The canteen opens at noon for lunch."}))
-
     assert refs(result)[0] == "lunch.md"
     assert result.verdict != "strong"
     assert hub.search(query.model_copy(update={"queries": ("canteen opens at noon for lunch",)})).verdict == "strong"
@@ -502,7 +484,6 @@ def test_spelling_filters_and_exclusions_are_of_the_query_alone(hub):
     """Other wordings bring nothing in that the user left out, and no note of their own."""
     narrow = Query(text="undo deploy tag:ops", limit=10, queries=("lunch tag:food", "zzzzyx"), passage="At noon.")
     result = hub.search(narrow)
-
     assert refs(result) == ["revert.md"]
     assert not {"zzzzyx", "lunch"} & set(result.unmatched)
     assert not result.corrections
@@ -514,5 +495,4 @@ def test_spelling_filters_and_exclusions_are_of_the_query_alone(hub):
 @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
 def test_without_other_words_nothing_changes(hub, mode):
     query = Query(text="undo typing", mode=mode, limit=10)
-
     assert hub.search(query.model_copy(update={"queries": ("", " ")})) == hub.search(query)

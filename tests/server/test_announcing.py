@@ -102,7 +102,6 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode):
         configure(shop)
         await ears.until("resources")
         found = await client.call_tool("search", {"query": "zebra"})
-
     assert "notes@zebra.md" in found.content[0].text
 
 
@@ -168,7 +167,6 @@ async def test_roots_that_change_do_not_count_where_something_else_names_the_wor
     async with listening(KbhubServer(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
         await client.session.send_notification(RootsListChangedNotification())
         await client.call_tool("search", {"query": "deploy"})
-
     assert asked == []
 
 

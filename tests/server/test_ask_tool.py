@@ -71,7 +71,6 @@ async def call(hub, mode, model=None, **arguments):
 async def test_the_clients_model_writes_and_is_checked(hub, mode):
     model = Model()
     answer = await call(hub, mode, model)
-
     assert (answer.outcome, answer.written_by, answer.model) == ("written", "sampling", "client-model-1")
     assert answer.text == "Roll back first. [1] Then find out why. [1][2]"
     assert all(one.sent for one in answer.references)
@@ -100,21 +99,18 @@ PICTURE = CreateMessageResult(
 )
 async def test_nonsense_falls_through_and_no_answer_is_one(hub, mode, says, writer, why):
     answer = await call(hub, mode, Model(says))
-
     assert (answer.written_by, answer.outcome == "not_answered") == (writer, writer == "sampling")
     assert why in "".join(answer.why)
 
 
 async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
     answer = await call(hub, mode)
-
     assert (answer.outcome, answer.written_by) == ("written", "extractive")
     assert "sampling" in answer.why[0]
 
 
 async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
     answer = await call(hub, "legacy", Model(ErrorData(code=-1, message="User rejected sampling request")))
-
     assert answer.written_by == "extractive"
     assert answer.why[0] == "The client refused: User rejected sampling request."
 
@@ -126,7 +122,6 @@ async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer
             await client.call_tool("ask", {"question": QUESTION})
         options = {"written_by": "extractive"}
         result = await client.call_tool("ask", {"question": QUESTION, "options": options})
-
     assert result.structured_content["written_by"] == "extractive"
     assert len(refusing.asked) == 1
 
@@ -139,7 +134,6 @@ async def test_a_slow_model_is_given_up(hub, monkeypatch):
         await never.wait()
 
     answer = await call(hub, "legacy", wait)
-
     assert answer.written_by == "extractive"
     assert "within 0.05 seconds" in answer.why[0]
 
@@ -193,7 +187,6 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
 async def test_before_it_gives_up_the_clients_model_is_asked_for_other_words(hub, mode):
     model = Model('- "roll back": a release\n- -undo a rollback', WRITTEN)
     answer = await call(hub, mode, model, question="Auslieferung rückgängig machen")
-
     assert (answer.outcome, answer.written_by) == ("written", "sampling")
     assert answer.question == "Auslieferung rückgängig machen"
     assert "Also searched for, in words of the client's model: roll back a release; undo a rollback." in answer.notes
@@ -205,6 +198,5 @@ async def test_before_it_gives_up_the_clients_model_is_asked_for_other_words(hub
 async def test_words_that_find_nothing_leave_it_at_that_and_it_says_so(hub, mode, says, told):
     model = Model(says)
     answer = await call(hub, mode, model, question=UNKNOWN)
-
     assert (answer.outcome, len(model.asked)) == ("not_covered", 1)
     assert told in answer.notes[0]

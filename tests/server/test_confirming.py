@@ -57,7 +57,6 @@ async def told(environment, mode, user, tool, **arguments):
 async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
     user = User("accept")
     text, failed = await told(remembering, mode, user, "forget", everything=True)
-
     assert not failed, text
     (question,) = user.asked
     assert "all 2 memories (those of this project)" in question
@@ -67,7 +66,6 @@ async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
 @pytest.mark.parametrize("says", ["decline", "cancel"])
 async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
     text, failed = await told(remembering, mode, User(says), "forget", everything=True)
-
     assert failed
     assert "did not allow it" in text
     assert memories(remembering.hub()).total == 2
@@ -76,7 +74,6 @@ async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
 async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):
     monkeypatch.setattr(kbhub.server.client, "ANSWER_SECONDS", 0.2)
     _, failed = await told(remembering, "legacy", User(None), "forget", everything=True)
-
     assert failed
     assert memories(remembering.hub()).total == 2
 
@@ -86,7 +83,6 @@ async def test_a_pointer_is_followed_after_a_yes(clone, mode):
     for _ in range(2):
         text, _ = await told(clone, mode, user, "search", query="when does the zebra cross")
         assert "zebra.md" in text
-
     (question,) = user.asked
     assert f"{clone.home}/notes" in question
     assert ".kbhub.json" in question
@@ -97,7 +93,6 @@ async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
     for _ in range(2):
         text, _ = await told(clone, mode, user, "search", query="zebra")
         assert "zebra.md" not in text
-
     assert len(user.asked) == 1
     hub = clone.hub()
     (grant,) = hub.trust.entries()
@@ -113,7 +108,6 @@ async def test_a_user_who_says_nothing_is_asked_once_a_connection(clone, mode):
         async with Client(KbhubServer(clone.hub()), mode=mode, elicitation_callback=user) as client:
             for _ in range(2):
                 assert "is not followed" in (await client.call_tool("status", {})).content[0].text
-
     assert len(user.asked) == 2
     assert clone.hub().trust.entries() == ()
 
@@ -128,7 +122,6 @@ async def test_only_what_was_shown_is_allowed(clone, mode):
         return ElicitResult(action="accept", content={})
 
     text, _ = await told(clone, mode, swap, "search", query="zebra")
-
     assert "key.md" not in text
     assert clone.home / "secrets" not in [grant.target for grant in clone.hub().trust.entries()]
 
@@ -137,5 +130,4 @@ async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
     notes = clone.home / "/".join(["very-long-names-of-folders"] * 7)
     notes.mkdir(parents=True)
     clone.write(".kbhub.json", json.dumps({"knowledge": str(notes)}))
-
     assert "kbhub base trust" in (await told(clone, mode, None, "status"))[0]

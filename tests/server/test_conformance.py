@@ -73,7 +73,6 @@ def test_the_official_suite_finds_nothing_wrong(environment, tmp_path, revision)
         wrong, passed, done = judged(environment, tmp_path / str(attempt), SCENARIOS[revision], ELSEWHERE, *options)
         if not wrong:
             break
-
     assert wrong == [], done.out
     assert passed >= CHECKS[revision], done.out[-3000:] + done.err
 
@@ -85,6 +84,5 @@ def test_the_official_suite_finds_nothing_wrong_with_skills(environment, tmp_pat
     environment.write("knowledge/deploy/references/canary.md", "# Canaries\n")
     let_speak(environment.hub())
     wrong, passed, done = judged(environment, tmp_path / "out", [scenario], SKILLS_ADVICE, "--scenario", scenario)
-
     assert wrong == [], done.out
     assert passed >= SKILLS[scenario], done.out[-3000:] + done.err

@@ -168,7 +168,6 @@ def test_a_wrong_command_line_ends_the_window_and_another_installation_serves_no
 
 def test_only_the_user_can_open_the_daemons_files(shared):
     folder = folder_of(shared[0])
-
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     for path in (*folder.path.glob("*"), folder.path / read_record(folder).link):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path == folder.notes else 0o600), path
@@ -176,7 +175,6 @@ def test_only_the_user_can_open_the_daemons_files(shared):
 
 def test_who_does_not_know_the_token_is_not_served(shared):
     where = read_record(folder_of(shared[0])).link
-
     for kind, token in (("hello", "0" * 64), ("stop", ""), ("status", "é")):
         with closing(dial(where)) as link, pytest.raises(Refused, match="token is wrong"):
             greet(link, kind, token)
@@ -196,7 +194,6 @@ def test_every_frame_is_answered_by_way_of_the_daemon(shared, tmp_path, modern, 
     place = furnish(replace(one, project=tmp_path), "canary")
     make_repository(tmp_path)
     sent, answers, code = fuzz_window(begin(inside=True, place=place), modern, seed, count)
-
     judge(sent, answers)
     assert (code, b"Traceback" in folder_of(one).log.read_bytes()) == (0, False)
 
@@ -356,7 +353,6 @@ def test_where_no_daemon_can_be_the_window_serves_by_itself(kbhub, environment, 
     monkeypatch.setattr("kbhub.server.stdio.serve_plainly", lambda: sys.exit("as without a daemon"))
     with pytest.raises(SystemExit, match="as without a daemon"):
         kbhub("serve", "--connect", stdin=b"")
-
     assert "serving without it" in capsys.readouterr().err
 
 
@@ -419,7 +415,6 @@ def test_a_window_that_was_answered_early_serves_itself_if_no_daemon_can_start(n
     folder.crash.unlink()
     folder.crash.mkdir()
     window = begin()
-
     assert window.handshake()["result"] == initialized
     assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
     assert running(folder) is None

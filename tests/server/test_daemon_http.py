@@ -175,9 +175,7 @@ async def test_every_client_of_the_handshake_is_told_of_a_change(served):
 def test_who_must_not_speak_is_refused(served, changed, status, said):
     environment, _, url, *_ = served
     token = read_token(folder_of(environment))
-
     answer = ask(url, headers_of(environment) | {name: value.format(token=token) for name, value in changed.items()})
-
     assert answer.status_code == status
     assert said in answer.text
     assert ask(url, headers_of(environment)).status_code == 200
@@ -186,7 +184,6 @@ def test_who_must_not_speak_is_refused(served, changed, status, said):
 def test_health_says_more_to_who_knows_the_token(served):
     environment, _, url, *_ = served
     health = url.replace("/mcp", "/health")
-
     assert httpx2.get(health).json() == {"status": "ok"}
     assert httpx2.get(health, headers={"Host": "evil.example"}).status_code == 421
     told = httpx2.get(health, headers=headers_of(environment)).json()
@@ -199,7 +196,6 @@ def test_health_says_more_to_who_knows_the_token(served):
 def test_a_second_server_is_refused(served, monkeypatch, capsys):
     environment, _, url, *_ = served
     monkeypatch.setattr(os, "environ", environment.env)
-
     assert run(["serve", *HTTP[3:]]) == 1
     assert f"process {pid_of(environment)}, {url}" in capsys.readouterr().err
 
@@ -378,15 +374,12 @@ def test_a_body_has_a_deadline_and_who_may_not_speak_is_answered_once(quick):
     raw = quick()
     raw.sendall(KNOWN % (b"POST /mcp", 9) + b"{")
     status, body = answer_of(raw)
-
     assert status == 408
     assert b"was not received" in body
-
     for request, status in ((b"POST /mcp", 401), (b"GET /health", 200)):
         raw = quick()
         raw.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" * 2)
         data = answer_of(raw)
-
         assert data[0] == status
         assert b"HTTP/1.1" not in data[1]
 
@@ -401,7 +394,6 @@ def test_a_body_that_is_too_long_is_told_so(quick, monkeypatch, chunked):
         raw.sendall(b"10000\r\n" + piece + b"\r\n" if chunked else piece)
     raw.sendall(b"0\r\n\r\n" if chunked else b"")
     status, body = answer_of(raw)
-
     assert status == 413
     assert str(FRAME_BYTES) in json.loads(body)["error"]
 
@@ -431,7 +423,6 @@ def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
     data = b""
     while data.count(b"HTTP/1.1 ") < count:
         data += raw.recv(65_536)
-
     assert BURST <= data.count(b"HTTP/1.1 400") < count
     assert data.count(b"HTTP/1.1 429") == data.count(b"retry-after: 1\r\n") > 0
     assert b"requests per second. Try again" in data

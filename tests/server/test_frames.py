@@ -47,7 +47,6 @@ SHORT, LONG = 50, 400
 )
 def test_what_cannot_be_served_is_refused_to_its_id(line, code, identifier):
     refusal = json.loads(read(line).refusal)
-
     assert refusal["error"]["code"] == code
     assert refusal["error"]["message"].endswith(".")
     assert refusal["id"] == identifier
@@ -57,13 +56,11 @@ def test_what_cannot_be_served_is_refused_to_its_id(line, code, identifier):
 def test_what_can_be_served_is_read(prefix):
     text = '[{"' * 1_000 + "," * (MOST_VALUES + 1) + '\\"'
     message = {"jsonrpc": "2.0", "id": "ü", "method": "x", "params": {"a": text}}
-
     assert read(prefix + json.dumps(message).encode() + b"\r").message == message
 
 
 def test_half_characters_become_whole_ones():
     frame = read(rb'{"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"\udc00": ["a\ud83d b", "\ud83d\ude00"]}}')
-
     assert frame.message["params"] == {"\ufffd": ["a\ufffd b", "😀"]}
     assert json.loads(frame.line) == frame.message
     assert read(b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}').message["method"] == "\ufffd"
@@ -84,7 +81,6 @@ def test_a_frame_that_is_too_long_is_refused_and_not_kept(where):
     assert not [frame for piece in pieces for frame in cut.feed(piece)]
     assert len(cut._line) == 0
     (refused, good) = cut.feed(b'\n{"jsonrpc": "2.0", "id": 8, "method": "x"}\n')
-
     refusal = json.loads(refused.refusal)
     assert refusal["id"] == 7
     assert str(FRAME_BYTES) in refusal["error"]["message"]
@@ -105,7 +101,6 @@ def test_the_id_is_found_without_reading(members, identifier, size):
     outline = FrameOutline()
     for at in range(0, len(line), size + 1):
         outline.feed(line[at : at + size + 1])
-
     assert outline.id == identifier
     assert outline.answerable
 
@@ -113,7 +108,6 @@ def test_the_id_is_found_without_reading(members, identifier, size):
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_any_bytes_are_cut_into_frames(data, size):
     whole = list(frames([data]))
-
     assert whole == list(frames(data[at : at + size] for at in range(0, len(data), size)))
     assert len(whole) == data.count(b"\n") + 1
 
@@ -182,6 +176,5 @@ def test_every_frame_is_answered_on_standard_streams(place, modern, seed, count)
     with windows(place) as begin:
         window = begin(SERVE)
         sent, answers, code = fuzz_window(window, modern, seed, count)
-
     judge(sent, answers)
     assert (code, b"Traceback" in window.errors) == (0, False)

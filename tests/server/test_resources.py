@@ -114,7 +114,6 @@ async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
         document = await read(client, "kbhub://project/deploy.md")
         plain = await read(client, "kbhub://project/new.txt")
         other = await read(client, "kbhub://own/deep/three.md")
-
     assert (document.text, document.mime_type) == ("# Deploying\r\n\r\nA canary first.", "text/markdown")
     assert (plain.text, plain.mime_type) == ("plain\n", "text/plain")
     assert other.text == "# Three\n"
@@ -130,7 +129,6 @@ async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mo
         texts = {(await read(client, uri)).text for uri in uris}
         everything_escaped = urllib.parse.quote("ä/é & +,;=@.md", safe="")
         same = await read(client, f"KBHUB://project/{everything_escaped}")
-
     assert texts == {f"# {name}\n" for name in ODD}
     assert same.text == "# ä/é & +,;=@.md\n"
 
@@ -180,7 +178,6 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lam
 @given(st.from_regex(r"[^@/\s\x00-\x1f\x7f]+", fullmatch=True), TEXT)
 def test_an_address_leads_back_to_base_and_path(base, path):
     uri = uri_of(base, path)
-
     assert parse_uri(uri) == (base, path)
     assert uri.isascii()
     assert parse_uri(UriTemplate.parse(TEMPLATE).expand({"base": base, "path": template_value(path)})) == (base, path)
@@ -229,7 +226,6 @@ async def prompt_of(client, name, arguments):
 async def test_the_texts_of_prompts_are_as_they_were(shop, snapshot):
     async with Client(KbhubServer(shop.hub())) as client:
         texts = [await prompt_of(client, name, arguments) for name, arguments in ARGUMENTS.items()]
-
     assert "\n\n---\n\n".join(texts) == snapshot
 
 

@@ -131,7 +131,6 @@ async def test_roots_are_asked_in_the_first_call_and_once(notes, mode, roots):
         found = text_of(await client.call_tool("search", {"query": "roll back canary"}))
         await client.call_tool("status", {})
         read = text_of(await client.call_tool("read", {"refs": "notes/n1.md"}))
-
     assert roots.asked == 1
     assert "1. guides/deploy.md:" in found
     assert "The deploy of service 1." in read
@@ -144,7 +143,6 @@ async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots,
         with pytest.raises(MCPError):
             await client.call_tool("search", {"query": "deploy"})
         result = await client.call_tool("search", {"query": "deploy"})
-
     assert (result.is_error, roots.asked) == (False, 1)
 
 
@@ -159,7 +157,6 @@ async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, root
     async with Client(server, mode=mode, list_roots_callback=roots) as client, anyio.create_task_group() as group:
         for _ in range(12):
             group.start_soon(call, client)
-
     assert roots.asked == 1
     assert len(answers) == 12
     assert all("1. guides/deploy.md:" in answer for answer in answers)

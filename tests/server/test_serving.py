@@ -60,7 +60,6 @@ def test_it_serves_as_the_parsed_command_does(kbhub, environment, monkeypatch):
     monkeypatch.setattr("kbhub.server.stdio.serve", serve)
     for line in (["serve"], ["serve", "--root", ""]):
         kbhub(*line, stdin=b"", code=2)
-
     (plain, *ways), (parsed, *others) = served
     assert replace(parsed, root=None) == plain
     assert ways == others == [False, None]
@@ -70,7 +69,6 @@ def test_it_serves_as_the_parsed_command_does(kbhub, environment, monkeypatch):
 def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(kbhub, monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
     done = kbhub("serve", code=2)
-
     assert done.out == ""
     assert done.err.startswith("kbhub: ")
     assert done.err.count("\n") == 1
@@ -89,7 +87,6 @@ def test_a_tool_is_registered_when_it_is_called(environment):
 
     answer, listed, registered = anyio.run(called_and_listed)
     server._calls.end()
-
     assert not answer.is_error
     assert tuple(tool.name for tool in listed) == CORE
     assert [tool.name for tool in registered] == ["status"]
@@ -156,7 +153,6 @@ def test_a_first_search_finds_every_library_loaded_but_numpy(environment):
     environment.hub().sync()
     env = {**environment.env, "PYTHONPATH": SOURCE}
     before, during = ran(sys.executable, "-c", LATE_MODULES, cwd=environment.project, env=env).json
-
     assert {"apsw", "kbhub.search.search", "kbhub.server.tools.search", "kbhub.server.tools.documents"} <= set(before)
     assert {name.partition(".")[0] for name in during} - sys.stdlib_module_names == {"kbhub", "numpy"}
 
@@ -262,7 +258,6 @@ def test_the_command_line_waits_for_another_process_too(cold, kbhub, monkeypatch
         found = kbhub("search", "tune the xylophone", "--json", code=0).json
         absent = kbhub("search", "glockenspiel", code=0)
         asked = kbhub("ask", "glockenspiel")
-
     assert (found["hits"][0]["path"], found["verdict"], found["unmatched"]) == (f"n{FILES - 1:04}.md", None, [])
     assert "Nothing found yet. Searched: project." in absent.err
     assert f"project is still being indexed (0 of {FILES} files)" in absent.err
@@ -278,7 +273,6 @@ def test_what_is_indexed_and_what_is_not_yet_are_ranked_together(cold):
 
     hub.sync(progress=look)
     partial = found[min(found)]
-
     refs = [hit.ref for hit in partial.hits]
     assert {"n0003.md", f"n{FILES - 1:04}.md"} <= set(refs)
     assert len(refs) == len(set(refs))

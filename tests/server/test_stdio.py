@@ -88,9 +88,7 @@ def test_a_signal_ends_the_process(environment, start, number, documents):
     window = start()
     window.handshake()
     window.ask(LIST)
-
     window.process.send_signal(number)
-
     assert window.ended() == 0
     assert window.errors == b""
     assert sum(report.added + report.unchanged for report in environment.hub().sync()) == 1 + documents

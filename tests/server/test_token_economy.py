@@ -77,12 +77,9 @@ async def test_the_definitions_cost_little_and_a_conversation_costs_little(every
     tools = await listed(everything)
     cost = {tool.name: tokens(compact(tool)) for tool in tools}
     sums = {"core": sum(cost[name] for name in CORE), "all": sum(cost.values())}
-
     assert tuple(cost) == ALL
     assert {name: total for name, total in sums.items() if total > LIMITS[name]} == {}, cost
-
     sent = await conversation(everything)
-
     assert len(sent) == len(CORE) + 2
     assert sum(map(tokens, sent)) <= CONVERSATION
 
@@ -92,7 +89,6 @@ async def test_the_two_main_tools_stay_in_sight_and_name_what_is_looked_for(ever
     tools = {tool.name: tool for tool in await listed(everything)}
     loaded = {name for name, tool in tools.items() if (tool.meta or {}).get("anthropic/alwaysLoad")}
     first = tools["search"].description.partition(".")[0]
-
     assert loaded == {"search", "remember"}
     assert [word for word in ("notes", "docs", "decisions", "conventions", "memory", "project") if word in first] == [
         *("notes", "docs", "decisions", "conventions", "memory", "project")

@@ -75,9 +75,7 @@ async def test_the_settings_say_which_tools_there_are(shop):
 
 async def test_documents_are_written_only_where_a_base_may_be_and_instructions_name_only_what_is_offered(shop):
     (shop.project / "knowledge").rename(shop.project / "docs")
-
     assert not DOCUMENT_WRITERS & {tool.name for tool in await tools_of(shop)}
-
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))
     assert set(re.findall(r"`(\w+)`", instructions(shop.hub(read_only=True)))) <= set(offered(shop.hub(read_only=True)))
@@ -156,7 +154,6 @@ async def test_the_next_page_is_of_the_same_search(shop, mode):
         second = await told(client, "search", **page, **given)
         others = ({}, {**given, "queries": ["redeploy"]}, {**given, "options": {"min_score": 0.1}})
         refusals = [await refused(client, "search", **page, **other) for other in others]
-
     assert first.count("\n```\n") >= 2
     assert second.startswith("Hit 3 of 3")
     assert all(refusal.startswith("`cursor` belongs to another search. ") for refusal in refusals)
@@ -167,7 +164,6 @@ async def test_search_and_read_say_what_lies_where_a_hit_is(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         found = await told(client, "search", query="deploy soup", mode="keyword")
         read = await told(client, "read", refs=["deploy.md", "food.md"])
-
     assert found.count('   context: "All about the shop"\n') == 1
     assert found.count('   context: "All about the shop › Not about work"\n') == 1
     assert "hash " in read

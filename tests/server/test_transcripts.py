@@ -60,7 +60,6 @@ async def played(client, calls):
 async def test_an_agent_follows_what_it_is_told(server, snapshot):
     async with Client(server, mode="legacy") as client:
         said, told = await played(client, AGENT)
-
     for (_, given), before in zip(AGENT, told, strict=False):
         assert all(ref in before for ref in given.get("refs", "").split(","))
     assert "basket_id becomes cart_id" in told[-1].removeprefix(told[-2])
@@ -74,7 +73,6 @@ async def test_a_subagent_answers_from_the_notes_and_changes_nothing(server, env
         assert {tool for tool, _ in RESEARCHER} == reading & set(re.findall(r"`(\w+)", SUBAGENT.read_text("utf-8")))
         before = trees.snapshot(environment.project)
         said, told = await played(client, RESEARCHER)
-
     for (_, given), earlier in zip(RESEARCHER, told, strict=False):
         assert all(ref in earlier for ref in given.get("refs", given.get("ref", "")).split(","))
     assert trees.snapshot(environment.project) == before

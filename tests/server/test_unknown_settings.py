@@ -27,12 +27,9 @@ def mistaken(environment):
 def test_every_command_names_an_unknown_field_and_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
     for command in COMMANDS:
         said = [line for line in kbhub(*command).err.splitlines() if "unknown field" in line]
-
         assert said == [f"kbhub: {mistaken.home / '.kbhub.json'}: {FIELD}"]
-
     for command in (["status"], ["status", "--json"], ["doctor"]):
         done = kbhub(*command)
-
         assert "unknown field 'repso'" in done.out
         assert "unknown field" not in done.err
 
@@ -41,9 +38,7 @@ def test_several_warnings_are_one_line_that_counts_them(mistaken, kbhub, monkeyp
     monkeypatch.setenv("KBHUB_SERCH__LIMIT", "3")
     mistaken.write("knowledge/.keep", "")
     mistaken.write(".kbhub.json", '{"weight": 3}')
-
     (line,) = [line for line in kbhub("search", "rollback").err.splitlines() if "unknown" in line]
-
     assert line.endswith(f"{FIELD} 2 more; see `kbhub status`.")
 
 
@@ -59,7 +54,6 @@ async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mod
         results = [await client.call_tool(*first), await client.call_tool("search", {"query": "rollback"})]
     async with Client(KbhubServer(mistaken.hub()), mode=mode) as client:
         again = await client.call_tool(*first)
-
     said = [FIELD in text for text in texts([*results, again])]
     assert said == [True, False, True]
     assert f"Note: {mistaken.home / '.kbhub.json'}: {FIELD}" in texts(results)[0].splitlines()
@@ -73,7 +67,6 @@ async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, 
         search = await client.call_tool("search", {"query": "rollback"})
     async with Client(KbhubServer(mistaken.hub(), structured=True), mode=mode) as client:
         structured = await client.call_tool("search", {"query": "rollback"})
-
     assert texts([status])[0].count(FIELD) == 1
     assert FIELD not in texts([search])[0]
     assert any(FIELD in note for note in structured.structured_content["notes"])

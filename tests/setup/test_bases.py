@@ -32,9 +32,7 @@ def config_of(environment):
 
 def test_a_folder_becomes_a_base_of_every_project(folders):
     hub = folders.hub()
-
     change = add_base(hub, str(folders.home / "notes"))
-
     assert (change.id, change.changed, change.active, change.places) == ("notes", True, True, ("*",))
     assert json.loads(config_of(folders)) == {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}
     assert [base.id for base in hub.discovery().bases] == ["notes"]
@@ -111,9 +109,7 @@ def test_renaming_keeps_place_comments_and_index(folders):
     folders.write(folders.home / ".kbhub.json", CONFIG)
     folders.hub().sync(("notes",))
     index = show_base(folders.hub(), "notes").index
-
     rename_base(folders.hub(), "notes", "mine")
-
     assert config_of(folders) == CONFIG.replace('"notes"', '"mine"')
     assert show_base(folders.hub(), "mine").index == index
     with pytest.raises(UsageError, match="did you mean 'mine'"):
@@ -124,9 +120,7 @@ def test_all_bases_are_listed_active_or_not(folders):
     folders.write("knowledge/x.md", "# X\n")
     bases = '{"bases": {"notes": "~/notes", "gone": "~/gone", "h": "~/team/handbook"}, "repos": {"*": "notes"}}'
     folders.write(folders.home / ".kbhub.json", bases)
-
     listed = list_bases(folders.hub()).bases
-
     places = {"project": (True, ()), "gone": (False, ()), "h": (False, ()), "notes": (True, ("*",))}
     assert {one.id: (one.active, one.places) for one in listed} == places
     assert [one.id for one in listed] == list(places)
@@ -181,10 +175,8 @@ def notes(environment):
 def test_a_context_of_the_project_makes_a_pointer_that_means_the_same(notes):
     """The base stays what and where it was; the next context goes into the same file."""
     before = notes.hub().select(("project",))[0]
-
     add_context(notes.hub(), ContextTarget("project", ""), "the shop")
     add_context(notes.hub(), ContextTarget("project", "x.md"), "an example")
-
     pointer = notes.project / ".kbhub.json"
     assert json.loads(pointer.read_text()) == {"contexts": {"": "the shop", "x.md": "an example"}}
     after = notes.hub().select(("project",))[0]
@@ -203,7 +195,6 @@ def test_where_no_pointer_would_mean_the_same_it_says_what_to_do(environment):
 def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
     for path, text in (("api", "REST"), ("b.md", "B")):
         add_context(notes.hub(), ContextTarget("notes", path), text)
-
     remove_context(notes.hub(), ContextTarget("notes", "api"))
     assert notes.hub().select(("notes",))[0].contexts == {"b.md": "B"}
     with pytest.raises(UsageError, match=r"no context for 'notes/api'; it has contexts for: 'notes/b\.md'"):
@@ -218,7 +209,6 @@ def test_contexts_are_listed_with_their_files(notes):
     add_context(hub, ContextTarget("notes", "api"), "REST")
     add_context(hub, ContextTarget("notes", "b.md"), "B")
     add_context(hub, ContextTarget("project", ""), "the shop")
-
     assert notes.hub().config().settings.contexts == {"": "ours"}  # that of every base
     listed = {(one.base, one.path) for one in list_contexts(notes.hub())}
     assert listed == {(None, ""), ("notes", "api/"), ("notes", "b.md"), ("project", "")}
@@ -258,7 +248,6 @@ def test_a_broken_pointer_is_not_edited_and_inside_a_base_its_name_is_not_needed
     with pytest.raises((ConfigError, UsageError)):
         add_context(notes.hub(), ContextTarget("project", ""), "x")
     assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')
-
     inside = notes.hub(cwd=notes.home / "notes" / "api")
     assert parse_place(inside, None) == ContextTarget("notes", "api")
     assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")

@@ -42,7 +42,6 @@ def test_indexes_in_use_are_never_found_and_an_index_that_no_base_has_any_more_i
     assert {"app-knowledge", "app.knowledge"} & indexes(indexed)
     indexed.configure(bases={"notes": "~/notes", "gone": "~/gone"})
     assert examine_cache(indexed.hub(cwd=other)).found == examine_cache(indexed.hub(cwd=indexed.home)).found == ()
-
     indexed.configure(bases={"notes": "~/notes"})
     found = examine_cache(indexed.hub()).found
     assert [one.base for one in found] == [indexed.home / "gone"]
@@ -135,10 +134,8 @@ def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
         (folder / "bases1" / "all" / "a.md").write_text("x" * 100)
     os.utime(old / "bases1" / "all" / "a.md", (0, 0))
     assert RESTING_SECONDS > 60
-
     found = examine_cache(indexed.hub())
     delete(indexed.hub(), found)
-
     assert [(one.path, one.kind, one.bytes) for one in found.found] == [(old, "corpus", 100)]
     assert not old.exists()
     assert new.exists()

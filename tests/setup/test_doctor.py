@@ -84,7 +84,6 @@ def test_looking_changes_nothing(shop):
     before = snapshot(top)
     examine(shop.hub())
     after = {path: state for path, state in snapshot(top).items() if not path.endswith(("-wal", "-shm"))}
-
     assert {path: state for path, state in before.items() if not path.endswith(("-wal", "-shm"))} == after
 
 
@@ -134,11 +133,9 @@ def test_a_broken_index_is_found_and_made_anew(shop, damage):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     DAMAGES[damage](path)
     before = theirs(shop)
-
     finding = the_finding(shop)
     assert ("index", "error", "notes", True) == (finding.check, finding.level, finding.subject, finding.fixable)
     assert "--fix" in finding.remedy
-
     diagnosis = repaired(shop)
     assert (2, ()) == (len(diagnosis.fixed), diagnosis.failed)
     assert [] == found(shop)
@@ -208,7 +205,6 @@ def test_files_with_problems_are_named(shop):
         shop.write(f"knowledge/broken{number}.md", "---\ntags: [a\n---\nzebra\n")
     shop.hub().sync()
     findings = found(shop)
-
     assert {("files", "warning", "project", False)} == {(f.check, f.level, f.subject, f.fixable) for f in findings}
     assert findings[0].message.startswith("broken0.md: ")
     assert findings[-1].message.startswith("3 more files")
@@ -302,7 +298,6 @@ def test_a_fault_of_a_file_of_the_users_is_named_and_left_alone(shop, fault):
     finding = the_finding(shop)
     top = shop.home.parent
     before = theirs(shop), snapshot(top / "data")
-
     assert (finding.check, finding.level, finding.fixable) == (check, level, False)
     assert finding.subject in {"base": "notes", "pointer": "project"}.get(check, finding.subject)
     assert all(part in f"{finding.message} {finding.remedy}" for part in said)
@@ -337,7 +332,6 @@ def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
     trust.add(shop.write("wiki/.kbhub.json", "{}"), shop.home / "lost")
     trust.add(shop.write("good/.kbhub.json", "{}"), notes)
     findings = found(shop)
-
     assert {("trust", "warning", False)} == {(f.check, f.level, f.fixable) for f in findings}
     assert ["It is trusted but no longer exists.", f"It is trusted to point to {shop.home / 'lost'}"] == [
         finding.message.partition(", which")[0] for finding in findings
@@ -369,7 +363,6 @@ def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
     shutil.copytree(kbhub.setup.doctor.PACKAGED_MODEL, copy)
     monkeypatch.setattr(kbhub.setup.doctor, "PACKAGED_MODEL", copy)
     assert [] == found(shop)
-
     with (copy / "model.safetensors").open("r+b") as file:
         file.seek(1000)
         file.write(b"\0\1\2\3\4")
@@ -381,7 +374,6 @@ def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
 def test_the_command_fails_until_the_errors_are_mended(kbhub, shop):
     noise(index_of(shop))
     assert "1 error. `kbhub doctor --fix` can fix 1." in kbhub("doctor", code=1).out
-
     fixed = kbhub("doctor", "--fix", code=0)
     assert fixed.err == ""
     assert fixed.out.startswith("fixed  notes: its index was moved aside")

@@ -133,7 +133,6 @@ def test_what_cursor_keeps_is_taken_unless_it_may_be_another_projects(environmen
     cursor_log(environment, environment.project, "The heron of ours.")
     cursor_log(environment, other, "The heron of theirs.")
     cursor_log(environment, one, "The heron of one of two.")
-
     assert set(added(environment)) == {f"cursor-{environment.project.name}"}
     assert ("of ours" in texts(environment, "heron"), "theirs" in texts(environment, "heron")) == (True, False)
     assert [set(added(environment, project)) for project in (one, two)] == [set(), set()]
@@ -179,7 +178,6 @@ def test_claudes_memories_outlive_its_logs_and_a_subfolder_counts_by_its_logs(en
         environment.write(claude_folder(environment, folder) / "memory/MEMORY.md", f"The stoat {words}.\n")
     claude_log(environment, project / "web", "The stoat below.")
     claude_log(environment, project.with_name(f"{project.name}-api"), "The stoat of a sibling.")
-
     assert set(added(environment)) == {f"claude-{project.name}", f"claude-{project.name}-web"}
     found = texts(environment, "stoat")
     assert ("of ours" in found, "below" in found, "without" in found, "sibling" in found) == (True, True, False, False)
@@ -309,7 +307,6 @@ def test_a_folder_that_is_a_base_of_other_settings_stays_what_it_is_and_comments
 def test_without_a_project_nothing_is_found_and_the_command_adds_them(environment, kbhub):
     with pytest.raises(UsageError, match="No project"):
         added(environment, environment.home)
-
     assert "keep nothing of" in kbhub("base", "add", "--found", code=1).out
     claude_log(environment, environment.project, "hello")
     assert "Added claude-" in kbhub("base", "add", "--found", code=0).out
@@ -320,7 +317,6 @@ def test_setup_offers_it_where_kbhub_is_new_and_once(account):
     log.parent.mkdir(parents=True)
     log.write_text(json.dumps({"type": "user", "cwd": str(account.project), "message": {"content": "hi"}}) + "\n")
     config = account.home / ".kbhub.json"
-
     _, _, err = account.run("--no-hooks", "--no-subagent", typed="y\nn\n")
     assert ("Search what your agents keep" in err, config.exists()) == (True, False)
     assert "agents keep" not in account.run("--no-hooks", "--no-subagent", typed="y\n")[2]

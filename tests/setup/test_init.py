@@ -36,7 +36,6 @@ def project_base(environment):
 
 def test_a_repository_gets_a_folder_with_a_starter(environment):
     made = make(environment)
-
     assert made.made == (environment.project / "knowledge" / STARTER_NAME,)
     assert made.made[0].read_bytes() == STARTER.read_bytes()
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "knowledge"]
@@ -66,9 +65,7 @@ def test_knowledge_that_is_there_is_left_alone(environment):
     environment.write("knowledge/a.md", "# A\n")
     below = environment.project / "src"
     below.mkdir()
-
     made = make_knowledge(environment.hub(cwd=below).discovery())
-
     assert made.made == ()
     assert str(environment.project / "knowledge") in made.notes[0]
     assert list(below.iterdir()) == []
@@ -79,9 +76,7 @@ def test_knowledge_that_is_there_is_left_alone(environment):
 def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
     environment.write("docs/a.md", "# A\n")
     environment.write("wiki/b.md", "# B\n")
-
     made = point(environment, folder)
-
     project, docs = environment.hub().discovery().bases
     assert (project.path, docs.id, docs.only) == (environment.project / folder, "docs", ("docs",))
     assert made.notes == (
@@ -128,12 +123,10 @@ def test_a_pointer_to_the_same_folder_again_changes_nothing(environment, folder)
     (environment.home / "notes").mkdir()
     point(environment, folder, name="Shop")
     text, grants = (environment.project / ".kbhub.json").read_text("utf-8"), environment.hub().trust.entries()
-
     for again in (point(environment, folder), point(environment, folder, name="Shop")):
         assert (again.made, again.trusted) == ((), False)
         assert again.notes == (f"This project already has its knowledge in {again.knowledge}; nothing had to change.",)
     assert point(environment, environment.project / folder, "src").made == ()
-
     assert (environment.project / ".kbhub.json").read_text("utf-8") == text
     assert environment.hub().trust.entries() == grants
     assert list((environment.project / "src").iterdir()) == []
@@ -144,9 +137,7 @@ def test_a_pointer_that_came_with_a_clone_is_trusted_for_the_folder_that_the_use
     notes = environment.home / "notes"
     notes.mkdir()
     environment.write(".kbhub.json", '{"knowledge": "../../home/notes", "cacheDir": "../../home"}')
-
     made = point(environment, notes)
-
     assert (made.made, made.trusted) == ((), True)
     assert project_base(environment).path == notes
     assert [grant.use for grant in environment.hub().trust.entries()] == ["knowledge"], "they did not name the other"
@@ -156,10 +147,8 @@ def test_a_pointer_to_another_folder_is_refused_with_the_next_step(environment):
     (environment.project / "docs").mkdir()
     (environment.project / "wiki").mkdir()
     point(environment, "docs")
-
     with pytest.raises(UsageError) as refused:
         point(environment, "wiki")
-
     pointer, project = environment.project / ".kbhub.json", environment.project
     assert str(refused.value) == (
         f"{pointer} says that this project's knowledge is in {project / 'docs'}, and was left unchanged. To use "
@@ -180,7 +169,6 @@ def test_without_a_workspace_there_is_nowhere_to_make_it_and_a_file_in_the_way_i
     with pytest.raises(UsageError, match="--root"):
         make_knowledge(hub.discovery())
     assert list(environment.home.iterdir()) == []
-
     file = environment.write("knowledge", "mine")
     with pytest.raises(UsageError, match=str(file)):
         make(environment)
@@ -208,7 +196,6 @@ def test_a_pointer_names_a_folder_for_everybody_and_one_out_of_the_project_is_tr
     assert not (environment.project / ".kbhub.json").exists()
     target = environment.home / "notes" if named is None else (environment.project / folder).resolve()
     target.mkdir()
-
     assert point(environment, folder, name="Notes").trusted is trusted
     pointer = read_jsonc(environment.project / ".kbhub.json")
     assert pointer == {"knowledge": named or "../../home/notes", "name": "Notes"}
@@ -234,7 +221,6 @@ def test_files_are_shared_as_the_user_shares_files_and_made_once(environment):
         file = create_file(environment.project / "a.md", "text\n")
     finally:
         os.umask(before)
-
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     with pytest.raises(UsageError, match="already exists"):
         create_file(file, "second\n")
@@ -313,7 +299,6 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
         environment.write(
             site, "docs_dir: handbook\n docs: {path: '../guide'}, blog: {path: '../../../home'}\npath: /etc\n"
         )
-
     assert named(environment) == [name]
     kbhub("init", "--knowledge", name, code=0)
     assert kbhub("search", "crates", code=0).out
@@ -323,7 +308,6 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
 def test_a_readme_is_what_is_left(environment, kbhub):
     for name in ("README", "AGENTS"):  # the second every agent reads anyway
         environment.write(f"{name}.md", "# Shop\n")
-
     told = "1 document in this project (README.md) is not part of a base; `kbhub init --knowledge .` includes it."
     assert outside(environment.hub()) == (ASK, told)
     (environment.project / ".git").rename(environment.home / "git")
@@ -385,7 +369,6 @@ def test_in_a_terminal_one_may_choose(project, kbhub, monkeypatch, answer, code,
     """By number, wherever in the project; Enter or anything else changes nothing."""
     monkeypatch.chdir(project.project / "src")
     monkeypatch.setattr("sys.stdin", Terminal(answer))
-
     assert "  2  My Vault/ (1 document)\n" in kbhub("init", "--no-agents-md", code=code).err
     bases = project.hub().discovery().bases
     assert [base.path for base in bases] == ([project.project / folder] if folder else [])
@@ -397,7 +380,6 @@ def test_names_that_could_pass_for_something_else_are_not_proposed(environment):
     for name in names:
         environment.write(f"{name}/.obsidian/app.json", "{}")
         environment.write(f"{name}/a.md", "# A\n")
-
     assert named(environment) == []
     environment.write("wiki/a.md", "# A\n")
     assert named(environment) == ["wiki/"]
@@ -410,7 +392,6 @@ def test_links_are_not_followed(environment):
     environment.write("../elsewhere/a.md", "# A\n")
     for link in ("wiki", "../shop.wiki"):
         (environment.project / link).symlink_to(environment.project.parent / "elsewhere")
-
     assert (named(environment), outside(environment.hub())) == ([], ())
 
 
@@ -419,6 +400,5 @@ def test_a_hostile_tree_is_contained(environment, monkeypatch):
     environment.write("/".join(["notes", *"d" * 300, "a.md"]), "# A\n")
     for number in range(60):
         environment.write(f"wiki/n{number}.md", "# N\n")
-
     found = choices(environment.hub())[0]
     assert (found.name, found.documents.startswith("at least ")) == ("wiki/", True)

@@ -75,7 +75,6 @@ def test_the_docstrings_of_three_installed_packages_answer_questions(environment
             found = [hit.path for hit in hub.search(Query(text=question)).hits[:3]]
             if not any(path.startswith(f"{package}-") and page in path for path in found):
                 missed.append((question, found))
-
     assert missed == []
 
 
@@ -103,9 +102,7 @@ def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment)
 def test_of_several_pinned_versions_the_installed_one_is_taken(environment):
     lock(environment, "1.9", "2.0")
     distribution(environment, "kiln", "2.0", ("kiln/__init__.py", '"""Fires clay."""'))
-
     package = add_package(environment.hub(), "kiln")
-
     assert (package.version, package.lock) == ("2.0", "uv.lock")
 
 
@@ -152,7 +149,6 @@ def test_files_of_packages_of_other_languages_are_taken(environment, asked, fold
     environment.write(f"{folder}/LICENSE", "wires\n")
     environment.write(lock_file, text)
     package = add_package(environment.hub(), asked)
-
     assert (package.version, package.lock, package.files) == ("4.5.6", lock_file, 2)
     assert refs(environment, "solder wires")[0].endswith("-4.5.6/README.md")
 
@@ -256,6 +252,5 @@ def test_an_archive_that_the_user_names_is_documentation(environment, kind):
 def test_a_file_that_the_user_names_is_documentation(environment):
     environment.write("llms-full.txt", "# Stove\n\nIt simmers.\n")
     file = add_package(environment.hub(), "./llms-full.txt")
-
     assert (file.id, file.version) == ("llms-full-docs", "")
     assert refs(environment, "it simmers") == ["llms-full-docs@llms-full/llms-full.md"]

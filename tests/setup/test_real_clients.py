@@ -226,7 +226,6 @@ def test_claude_code_tells_its_subagent_and_knows_ours(shop, account, environmen
         assert account.run("--yes", "--hooks", "--client", "claude-code")[0] == 0
         assert account.run("--yes", "--subagent", "--client", "claude-code")[0] == 0
         done = ran(account, "claude", "-p", "Ask the researcher.", **variables)
-
     told = [request for request in server.requests if "You answer one question from what is written down" in request]
     assert told, done.out + done.err
     assert "kbhub can search these notes" in told[0]
@@ -242,6 +241,5 @@ def test_a_real_client_runs_the_hooks_of_the_plugin(shop, account, environment, 
             installed = ran(account, program, *line, typed="y\n")
             assert installed.code == 0, installed.out + installed.err
         done = ran(account, program, *ASKED[program][1], **variables)
-
     assert "Done." in done.out, done.out + done.err
     assert "the bank confirms them" in "\n".join(server.requests)

@@ -102,7 +102,6 @@ def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(accou
     file = account.file(FILES[name][0], MALFORMED[name])
     other = "cursor" if name != "cursor" else "zed"
     code, out, _ = account.run("--yes", "--client", name, "--client", other)
-
     assert code == 1
     assert str(file) in out
     assert out.split()[0] == "failed"
@@ -118,9 +117,7 @@ def test_links_are_followed_and_modes_kept(account):
     link = account.home / ".cursor" / "mcp.json"
     link.parent.mkdir()
     link.symlink_to(real)
-
     account.run("--yes", "--client", "cursor")
-
     assert link.is_symlink()
     assert b"kbhub" in real.read_bytes()
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -152,12 +149,10 @@ def test_an_entry_without_the_key_that_keeps_its_tools_in_sight_gets_it(account)
     command, *args = account.wanted()
     entry = {"env": {"A": "b"}, "command": command, "args": [*args, "--base", "n=~/n"]}
     path = account.file(".claude.json", json.dumps({"mcpServers": {"kbhub": entry, "x": {}}}))
-
     code, out, _ = account.run("--client", "claude-code", "--dry-run")
     assert (code, out.split()[0], account.untouched(), "Adds alwaysLoad," in out) == (0, "update", True, True)
     account.run("--client", "claude-code", "--yes")
     assert json.loads(path.read_text()) == {"mcpServers": {"kbhub": {**entry, "alwaysLoad": True}, "x": {}}}
-
     account.file(".claude.json", json.dumps({"mcpServers": {"kbhub": {**entry, "alwaysLoad": False}}}))
     assert (account.run("--client", "claude-code")[1].split()[0], account.untouched()) == ("unchanged", True)
 
@@ -233,7 +228,6 @@ def test_odd_yaml_is_kept(account, before):
     file = account.file(".config/goose/config.yaml", before)
     code, _, _ = account.run("--yes", "--client", "goose")
     data = yaml.safe_load(file.read_text())
-
     assert (code, started(account, "goose")) == (0, account.wanted())
     extensions = data.pop("extensions")
     del extensions["kbhub"]
@@ -309,7 +303,6 @@ def test_a_projects_file_is_found_without_its_client(account):
     mine = (account.home / ".cursor/mcp.json").read_bytes()
     account.run("--yes", "--project", "--client", "claude-code", "--client", "cursor", "--client", "opencode")
     code, out, err = account.run("--yes", "--project", "--remove")
-
     assert (code, err, out.count("removed")) == (0, "", 3)
     assert not any(b"kbhub" in path.read_bytes() for path in account.project.rglob("*.json"))
     assert not (account.project / ".mcp.json").exists()
@@ -339,7 +332,6 @@ def entry(account) -> dict:
 def test_the_entry_is_printed_with_its_place_and_nothing_is_written(account):
     before = snapshot(account.home)
     code, out, _ = account.run("--client", "jetbrains-ai")
-
     assert code == 0
     assert out.split("\n")[0].split(maxsplit=1) == ["paste", "JetBrains AI Assistant"]
     assert "in Settings | Tools | AI Assistant | Model Context Protocol (MCP), Add:" in out

@@ -114,7 +114,6 @@ def test_the_lines_name_tools_that_exist_and_all_clients_with_subagents_are_test
     named = {"search", "read", "remember", "memories", "forget"}
     assert named <= set(ALL)
     assert {name for name in named if f"`{name}`" not in text} == set()
-
     assert {client.name for client in CLIENTS if client.subagent} == set(SUBAGENTS)
 
 
@@ -240,7 +239,6 @@ def test_who_removes_kbhub_is_rid_of_what_every_option_wrote(account):
     account.run("--yes", "--client", "claude-code", "--agents-md", "--skill", "--subagent")
     account.run("--yes", "--client", "claude-code", "--remove")
     assert "kbhub:start" in lines.read_text()  # other clients read it
-
     assert "removed  AGENTS.md" in account.run("--yes", "--remove")[1]
     assert (lines.read_text(), (account.home / SKILL_FILE).exists()) == ("# A\n", False)
     assert "AGENTS.md" not in account.run("--yes", "--remove")[1]

@@ -45,7 +45,6 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
     register(user, *SERVER)
     before = snapshot(user.home.parent)
     (finding,) = findings(user)
-
     assert (finding.level, finding.subject) == ("ok", "Cursor")
     assert finding.message.endswith("serve starts and answers")
     assert snapshot(user.home.parent) == before
@@ -93,5 +92,4 @@ def test_clients_without_the_server_are_named_and_are_no_fault_and_a_projects_re
     assert not touched.exists()
     (user.home / ".kiro").mkdir()
     (finding,) = findings(user)
-
     assert (finding.level, finding.message) == ("ok", "Not registered with Kiro; run `kbhub setup` to register it.")

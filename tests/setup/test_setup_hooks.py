@@ -114,9 +114,7 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
     account.run("--client", "codex", typed="n\nn\ny\n")
     assert not file.exists()
     account.run("--client", "codex", "--remove", "--yes")
-
     _, out, err = account.run("--client", "codex", typed="y\nn\ny\n")
-
     assert "Register hooks, too" in err
     assert commands(file)
     assert "kbhub base trust --documents" in out + err
@@ -149,7 +147,6 @@ def test_removing_keeps_the_hooks_of_other_clients_and_leaves_none_of_a_client_t
         assert file.read_bytes() == before
     (account.bin / "codex").unlink()
     account.run("--remove", "--yes", "--client", "codex")
-
     assert not file.exists()
 
 
@@ -192,7 +189,6 @@ def test_the_plugin_of_claude_code_is_seen(account, environment, case):
     for place, content in zip((*places, project / "settings.local.json"), contents, strict=False):
         if content is not None:
             environment.write(place, json.dumps(content))
-
     found = hooked_clients(Machine(account.home, account.env), environment.project)
     assert found == (("Claude Code (plugin)",) if runs else ())
 

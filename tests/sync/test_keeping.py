@@ -67,7 +67,6 @@ def test_it_survives_rebuilds(place, how):
         place.sync()
         shutil.rmtree(place.environment.env["KBHUB_CACHE_DIR"])
     place.sync(full=how == "full")
-
     assert ["2026/a.jsonl", "b.jsonl"] == place.found()
 
 
@@ -77,7 +76,6 @@ def test_a_file_that_comes_back_is_a_file_again(place):
     place.sync()
     place.write("b.jsonl", TURNS.replace(b"bearing", b"gasket"))
     place.sync()
-
     assert ["2026/a.jsonl"] == place.found()
     assert ["b.jsonl"] == place.found("gasket")
 
@@ -103,17 +101,14 @@ def test_patterns_count_as_they_are_now(environment):
 
 def test_what_is_kept_is_text_for_its_owner_alone_and_what_was_deleted_is_still_found_and_read(place):
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (*place.kept, place.kept[0].parent)}
-
     assert len(place.kept) == 2
     assert modes == ({0o600, 0o700} if os.name != "nt" else modes)
-
     before = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
     (place.folder / "2026" / "a.jsonl").unlink()
     for report in (place.sync(), place.sync()):
         assert (0, 0, 0, 2) == (report.added, report.changed, report.removed, report.unchanged)
     assert () == place.hub.freshen()
     after = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
-
     assert ["2026/a.jsonl", "b.jsonl"] == place.found()
     assert (before.text, before.hash, before.docid) == (after.text, after.hash, after.docid)
     assert place.hub.search(Query(text="loud pump")).hits[0].kind == "session"
@@ -146,7 +141,6 @@ def test_a_damaged_copy_does_no_harm(place):
             path.write_bytes(head + b"\nbroken")
     shutil.rmtree(place.environment.env["KBHUB_CACHE_DIR"])
     report = place.sync()
-
     assert ["b.jsonl"] == place.found()
     assert ["2026/a.jsonl"] == [problem.subject for problem in report.failed]
 
@@ -160,7 +154,6 @@ def test_a_kept_text_is_no_way_out_of_its_base(place):
     shutil.rmtree(place.folder)
     place.folder.mkdir()
     place.sync(full=True)
-
     assert 1 == len(place.found())
     assert place.hub.read(["logs@../../secret.jsonl"]).unread
 
@@ -188,7 +181,6 @@ def test_what_is_forgotten_is_gone(place):
     place.sync()
     said = change_keeping(place.hub, ["logs"], keep=[], forget=["*.jsonl"])
     place.sync(full=True)
-
     assert ["b.jsonl"] == place.found()
     assert 1 == len(place.kept)
     assert "deleted the kept text of 1 deleted file." in said[0]

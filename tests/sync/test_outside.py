@@ -38,7 +38,6 @@ def test_search_and_status_say_what_is_not_searched(project, kbhub):
 
 def test_a_pointer_is_what_is_to_be_changed(project, kbhub):
     project.write(".kbhub.json", '{"knowledge": "./knowledge"}')
-
     (note,) = notes_of(project)
     assert note.endswith('`"knowledge": "."` in its .kbhub.json includes them.')
 
@@ -47,7 +46,6 @@ def test_knowledge_that_lies_elsewhere_is_not_replaced(project, kbhub):
     project.write(f"{project.home}/shop/a.md", "# A\n")
     project.write("knowledge/crates.md", "# Crates\n")
     kbhub("init", "--knowledge", "~/shop", code=0)
-
     (note,) = notes_of(project)
     assert note.startswith("4 documents in this project (wiki/, adr/, knowledge/) are")
     assert note.endswith("`kbhub base add . --for .` includes them.")
@@ -66,13 +64,11 @@ def test_nothing_is_said_where_it_would_not_help(project):
 def test_the_docs_of_a_repository_are_part_of_its_base(environment):
     for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
         environment.write(path, "# A\n")
-
     assert notes_of(environment)[0].startswith("1 document in this project (CHANGELOG.md) is not part of a base")
 
 
 def test_a_base_of_the_users_within_the_project_counts(project):
     project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
-
     assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
 
 
@@ -80,7 +76,6 @@ def test_the_look_is_bounded_and_says_so_and_names_of_a_clone_stay_short(project
     for number in range(30):
         project.write(f"{number}{'x' * 200}\n- ignore/a.md", "# A\n")
     monkeypatch.setattr(kbhub.sync.base_suggestions, "MOST_ENTRIES", 50)
-
     (note,) = notes_of(project)
     assert note.startswith("At least ")
     assert len(note) < 300
@@ -90,7 +85,6 @@ def test_the_home_directory_is_no_project(environment):
     """A repository of dotfiles is not counted."""
     make_repository(environment.home)
     environment.write(f"{environment.home}/notes.md", "# A\n")
-
     assert outside(environment.hub(cwd=environment.home)) == ()
 
 
@@ -121,7 +115,6 @@ def test_index_status_and_audit_count_them_by_kind(mixed, environment, kbhub):
     assert kbhub("status", "--json").json["bases"][0]["passed_over"] == COUNTS
     assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
     assert "not indexed" not in kbhub("audit", "--check", "links").err
-
     for name in NAMES:
         (environment.project / "knowledge" / name).unlink()
     assert "not indexed" not in kbhub("admin", "index").out + kbhub("status").out
@@ -132,7 +125,6 @@ def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):
     mixed.hub().sync()
     mixed.write("knowledge/new.tex", "text\n")
     later = mixed.hub()
-
     assert later.status().bases[0].passed_over == COUNTS
     freshen(later)
     assert later.status().bases[0].passed_over == {**COUNTS, ".tex": 2}

@@ -175,7 +175,6 @@ def test_one_file_of_a_base_is_looked_at_alone(twice):
     (twice.base.path / "2.md").unlink()
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, paths)
     report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference)
-
     assert paths == difference.paths
     assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
     assert ["1.md"] == [one.path for one in compare(twice.base, twice.told, LIMITS).suspects if one.size == 11]
@@ -214,7 +213,6 @@ def test_a_file_below_a_link_that_leads_out_is_not_taken(twice, tmp_path):
     (tmp_path / "secret" / "key.md").write_text("# Zebra\n")
     (twice.base.path / "way").symlink_to(tmp_path / "secret")
     twice.follow({twice.base.path / "way" / "key.md"})
-
     with twice.told.snapshot():
         assert "way/key.md" not in twice.told.paths()
     twice.same()
@@ -257,7 +255,6 @@ def too_many(root: Path) -> Iterator[set[str]]:
 def test_some_changes_make_every_look_a_whole_one(twice, changes):
     for told in changes(twice.base.path):
         twice.follow({twice.base.path / name for name in told})
-
     assert twice.partial == 0
     assert len(problems(twice.told)) == (changes is too_many)
     twice.same()
@@ -266,12 +263,9 @@ def test_some_changes_make_every_look_a_whole_one(twice, changes):
 def test_an_index_that_was_never_complete_is_compared_whole_and_everything_read_anew_reads_everything(twice):
     with IndexWriter(twice.told.path) as writer, writer.transaction():
         writer.set_meta({"synced": None})
-
     assert not partly(twice, "0.md")
-
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
     report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference, full=True)
-
     assert (report.removed, report.unchanged) == (0, 4)
 
 
@@ -281,7 +275,6 @@ def test_many_paths_and_a_first_look_are_whole(twice):
     twice.looks.forget(twice.told.path)
     assert not partly(twice, "0.md")
     assert partly(twice, "0.md")
-
     path, before = twice.told.path, time.perf_counter()
     assert twice.looks.due(path, 0, before)
     twice.looks.compare(twice.base, twice.told, LIMITS)
@@ -297,7 +290,6 @@ def test_kept_texts_are_compared_whole(tmp_path):
     (twice.base.path / "a.md").write_text("# A\n")
     sync_base(twice.base, twice.told.path, EMBEDDER, limits)
     twice.looks.compare(twice.base, twice.told, limits)
-
     frame = twice.looks.last[twice.told.path].frame
     assert frame is not None
     assert compare_some(twice.base, twice.told, ["a.md"], frame, limits) is None
@@ -311,7 +303,6 @@ def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
     (twice.base.path / "2.md").write_text("# Gnu\n")
     sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference)
     sync_base(twice.base, twice.whole.path, EMBEDDER, LIMITS)
-
     assert difference.paths == {"0.md"}
     twice.same()
 

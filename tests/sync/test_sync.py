@@ -132,7 +132,6 @@ def test_a_document_whose_text_cannot_be_kept_is_added_all_the_same(folder, tmp_
     (tmp_path / "kept").write_text("a file where the folder should be")
     folder.base = replace(folder.base, keep_deleted=("0.md",))
     report = sync_base(folder.base, folder.index_path, EMBEDDER, replace(LIMITS, kept=tmp_path / "kept"))
-
     assert counts(report) == (5, 0, 0, 0)
     assert [(one.subject, one.message[:11]) for one in report.failed] == [("0.md", "Cannot keep")]
 
@@ -147,7 +146,6 @@ def test_a_file_changed_within_a_tick_of_the_clock_is_noticed(folder, looks):
         folder.sync()
     path.write_text("bbbb")
     os.utime(path, ns=(stamp, stamp))
-
     assert folder.sync().changed == 1
 
 
@@ -178,11 +176,9 @@ def test_another_embedder_means_new_vectors_and_one_that_does_not_load_stops_not
     model = packaged_embedder()
     other = StaticEmbedder(model.source, "other", "another fingerprint")
     report = folder.sync(other)
-
     assert "embedder changed to other" in report.notes[0]
     assert counts(report) == (0, 0, 0, 5)
     assert report.vectors_made == 5
-
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "model.safetensors").write_bytes(b"no model")
     report = folder.sync(StaticEmbedder(str(tmp_path / "bad"), "bad", "f"))
@@ -249,13 +245,11 @@ def test_a_file_that_vanishes_before_it_is_read_stops_nothing_and_one_that_canno
     (folder.base.path / "3.md").unlink()
     report = folder.sync(difference=difference)
     assert (report.added, [problem.subject for problem in report.failed]) == (4, ["3.md"])
-
     folder.write("1.md", "# Note 1\n\nother words\n", age_hours=0.1)
     difference = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
     (folder.base.path / "1.md").unlink()
     (folder.base.path / "1.md").mkdir()
     report = folder.sync(difference=difference)
-
     assert [problem.subject for problem in report.failed] == ["1.md"]
     assert any("topic 1" in row[-2] for row in folder.content())
 
@@ -267,7 +261,6 @@ def test_a_base_that_vanished_keeps_its_index(folder):
     folder.base.path.rename(folder.base.path.with_name("away"))
     with pytest.raises(BaseUnavailable):
         folder.sync()
-
     assert before == folder.content()
 
 
@@ -281,7 +274,6 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
         seen = listing_of({path: file for path, file in difference.scan.files.items() if path != "sub/deep.md"})
         scan = replace(difference.scan, listings=(seen,), unlisted=unlisted)
         removed.append(folder.sync(difference=replace(difference, scan=scan), full=True).removed)
-
     assert removed == [0, 1]
 
 
@@ -289,14 +281,11 @@ def test_progress_reaches_the_number_of_files_and_a_renamed_document_keeps_its_v
     monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 2)
     seen = []
     folder.sync(progress=lambda base, done, todo: seen.append((base, done, todo)))
-
     assert seen == [("project", 2, 5), ("project", 4, 5), ("project", 5, 5)]
-
     folder.sync()
     (folder.base.path / "sub").mkdir()
     (folder.base.path / "1.md").rename(folder.base.path / "sub" / "renamed.md")
     report = folder.sync()
-
     assert counts(report) == (1, 0, 1, 4)
     assert (report.vectors_made, report.vectors_reused) == (0, 1)
 
@@ -365,7 +354,6 @@ def test_a_git_in_a_searched_folder_is_not_run(folder, monkeypatch):
     monkeypatch.chdir(folder.base.path)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
     folder.sync()
-
     assert {None} == set(committed(folder).values())
 
 
@@ -437,7 +425,6 @@ def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
         f' allow = always\n[remote "origin"]\n promisor = true\n url = ext::touch {tmp_path}/ran\n'
     )
     folder.sync()
-
     assert not (tmp_path / "ran").exists()
 
 

@@ -113,7 +113,6 @@ def test_what_is_no_document_is_not_looked_at(shop):
             shop.write(f"knowledge/{name}", "x")
         (shop.project / "knowledge" / "deploy.md").touch()
         before = watched.until(frozenset({"project"}))
-
         assert before == []
 
 
@@ -148,7 +147,6 @@ def test_a_mended_config_is_picked_up(shop):
         watched.until(None)
         if watched.hub.recent() is None or not watched.found("zebra"):
             watched.until(None)
-
         assert watched.found("zebra") == ["notes@zebra.md"]
         assert watched.watcher.state("notes") == LIVE
 
@@ -166,7 +164,6 @@ def test_where_events_cannot_be_had_files_are_polled(shop, monkeypatch):
         watched.until(frozenset({"project"}))
         if not watched.found("zebra"):
             watched.until(frozenset({"project"}))
-
         assert watched.found("zebra") == ["zebra.md"]
         assert "watch limit reached" in watched.watcher.state("project")
 
@@ -183,7 +180,6 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
         assert not hub.index(hub.select()[0]).path.exists()
     with background._changed:
         assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
-
     assert [hit.ref for hit in hub.search(Query(text="deploy")).hits] == ["deploy.md"]
 
 
@@ -198,7 +194,6 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop, monkeypatch)
         assert hub.freshen()[0].busy
         (shop.project / "knowledge").rename(shop.project / "gone")
         (behind,) = hub.freshen(max_age=0)
-
     assert behind.busy
 
 
@@ -223,7 +218,6 @@ def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
     monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 1e9)
     freshen(hub, watched={"project"})
     assert not hub.search("zebra").hits
-
     monkeypatch.setattr(kbhub.sync.freshness, "WATCHED_SECONDS", 0.0)
     freshen(hub, watched={"project"})
     assert hub.search("zebra").hits[0].ref == "new.md"

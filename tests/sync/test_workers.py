@@ -101,7 +101,6 @@ def test_workers_make_the_same_index(many, alone, monkeypatch):
     processes = started(monkeypatch)
     hub = many.hub()
     (report,) = hub.sync()
-
     assert len(processes) == 2
     assert [process.returncode is not None for process in processes] == [True, True]
     assert content(hub) == alone[1]
@@ -178,7 +177,6 @@ def test_a_worker_that_cannot_speak_ends(monkeypatch):
     monkeypatch.setattr(os, "_exit", codes.append)
     ready.put(b"read")
     _send(ready, Full())
-
     assert codes == [1]
 
 
@@ -199,7 +197,6 @@ def test_a_module_in_the_working_directory_is_not_loaded(many, monkeypatch):
     worker.stdin.close()
     said = worker.stdout.read()
     end(worker)
-
     assert not trace.exists()
     assert said == GREETING
 

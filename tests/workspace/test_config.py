@@ -160,7 +160,6 @@ def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expe
 def test_an_unknown_or_impossible_base_id_is_an_error(home):
     with pytest.raises(ConfigError, match=r"id 'note'; did you mean 'notes'\? `bases` defines: notes, team"):
         load(home, {"bases": {"notes": "~/n", "team": "~/t"}, "repos": {"~/w": ["team", "note"]}})
-
     for name in HOSTILE_IDS:
         with pytest.raises(ConfigError, match="base id"):
             load(home, {"bases": {name: "~/a"}})
@@ -221,11 +220,9 @@ def test_a_wrong_variable_is_an_error_or_a_warning_that_names_it(home, monkeypat
     (warning,) = load(home, env={"KBHUB_SERACH__LIMIT": "3"}).warnings
     assert warning.subject == "KBHUB_SERACH__LIMIT"
     assert "did you mean KBHUB_SEARCH__LIMIT?" in warning.message
-
     monkeypatch.setenv("KBHUB_SEARCH__LIMIT", "42")
     settings = load(home, env={"SEARCH": "1", "DOCSFALLBACK": "0", "LOG": "x", "KBHUB_READ_ONLY": "1"}).settings
     assert (settings.search.limit, settings.docs_fallback) == (5, True)
-
     for name, value in (
         *[("KBHUB_SEARCH__LIMIT", "many"), ("KBHUB_SEARCH__LIMIT", "0"), ("KBHUB_SEARCH__MODE", "fast")],
         *[("KBHUB_READ_ONLY", "perhaps"), ("KBHUB_SEARCH", "not json"), ("KBHUB_SEARCH", "[]")],
@@ -266,7 +263,6 @@ def test_the_cache_is_where_it_is_named_and_a_field_without_effect_is_a_warning(
     assert own_folder("cache", {}).name == "kbhub" or "kbhub" in own_folder("cache", {}).parts
     assert own_folder("data", {"KBHUB_DATA_DIR": str(tmp_path / "d")}) == tmp_path / "d"
     assert own_folder("data", {}).is_absolute()
-
     fields = ["writable", "weight", "kind", "keepDeleted"]
     _, (*warnings, unknown) = read_pointer(write(tmp_path, {**dict.fromkeys(fields, True), "knowlege": "x"}))
     assert [one.message.split(";")[0] for one in warnings] == [f"a pointer cannot set {name!r}" for name in fields]
@@ -454,7 +450,6 @@ def test_adding_keeps_every_byte(file, name, value):
         return
     new = set_value(text, [name], value, "config")
     kept = iter(new)
-
     # Between the braces of an empty object, blanks are no one's words.
     assert all(any(character == other for other in kept) for character in text if not character.isspace())
     assert read(new) == {**data, name: value}
@@ -466,9 +461,7 @@ def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
     real.chmod(0o640)
     link = tmp_path / "link.json"
     link.symlink_to(real)
-
     assert edit_file(link, lambda text: set_value(text, ["a"], 2, link), lambda data: None)
-
     assert link.is_symlink()
     assert real.read_bytes() == b'\xef\xbb\xbf{"a": 2}\r\n'
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -483,9 +476,7 @@ def test_what_the_check_refuses_is_not_written_and_a_change_by_somebody_else_is_
 
     with pytest.raises(ConfigError):
         edit_file(file, lambda text: set_value(text, ["a"], 2, file), refuse)
-
     assert not file.exists()
-
     file = tmp_path / "config.json"
     file.write_text("{}")
     with pytest.raises(ConfigError, match="try again"):

@@ -558,7 +558,6 @@ def test_a_command_in_a_problem_is_quoted_for_the_shell_and_trust_ends_when_the_
     app = place.repository("work/my app; rm -rf x")
     pointer = place.pointer(app, {"knowledge": "~"})
     assert f"`kbhub base trust '{pointer}'`" in place.problem(app)
-
     app = place.app("../a", "../b")
     place.trust(place.pointer("work/app", {"knowledge": "../a"}))
     assert place.project(app).path == place.work / "a"
@@ -703,7 +702,6 @@ def test_two_own_bases_on_one_directory_are_an_error_and_the_users_word_makes_on
     (place.work / "link").symlink_to(place.home / "a")
     with pytest.raises(ConfigError, match="'a' and 'n' are the same directory"):
         place.discover(place.work, named={"n": place.work / "link"})
-
     app = place.app("../app.knowledge")
     place.config({"k": {"knowledge": str(place.work / "app.knowledge"), "writable": True}}, {"*": "k"})
     assert place.project(app).writable is True

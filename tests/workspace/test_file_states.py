@@ -69,7 +69,6 @@ def test_what_changes_is_found(place, change):
     time.sleep(0.02)  # the clock of the file system ticks
     assert hub.current() is before
     change(place)
-
     assert hub.current() == place.hub().current() != before
 
 
@@ -84,7 +83,6 @@ def test_a_pointer_counts_as_it_is_now(place, said):
     file.unlink() if said is None else pointer(place, **said)
     if said == {"name": "B"}:
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-
     assert hub.current() == place.hub().current() != before
 
 
@@ -94,7 +92,6 @@ def test_trust_counts_at_once(place):
     assert "project" not in {base.id for base in hub.discovery().bases}
     time.sleep(0.02)
     place.hub().trust.add(place.project / ".kbhub.json", other(place))
-
     assert hub.discovery().bases[0].path == other(place)
     time.sleep(0.02)
     place.hub().trust.revoke(place.project / ".kbhub.json")
@@ -118,6 +115,5 @@ def test_what_changed_just_now_is_read_again(place, monkeypatch):
     before = hub.current()
     load = kbhub.hub.load_config
     monkeypatch.setattr(kbhub.hub, "load_config", lambda *given: found.append(given) or load(*given))
-
     assert hub.current() is before  # as it is equal
     assert found

@@ -139,7 +139,6 @@ def test_a_configuration_that_includes_a_file_reads_no_file_and_origins_that_lea
     with (tmp_path / ".git/config").open("a") as config:
         config.write(f"[include]\n\tpath = {tmp_path / 'other'}\n")
     assert identity(tmp_path).kind == "path"
-
     for name, other in (("one", "two"), ("two", "one")):
         make_repository(tmp_path / name)
         add_remote(tmp_path / name, tmp_path / other)
@@ -187,7 +186,6 @@ def test_writing_is_allowed_only_where_that_was_said_in_a_store_for_the_user_alo
     store.add(pointer, notes, writable=True)
     assert store.grant(pointer, notes, "knowledge").writable
     assert len(store.entries()) == 1
-
     store.add(pointer, notes)
     grant = {"pointer": str(pointer.resolve()), "target": str(notes.resolve()), "use": "knowledge"}
     data = json.loads(store.path.read_text())

@@ -105,7 +105,6 @@ def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, gene
     for memory in (first.memory, second.memory):
         text = (Path(hub.discovery().bases[-1].path) / memory.ref.rpartition("@")[2]).read_text("utf-8")
         front = yaml.safe_load(text.split("---\n")[1])
-
         jsonschema.validate(front, schema, jsonschema.Draft202012Validator)
         assert set(front) <= set(schema["properties"]) == set(FIELDS)
 
@@ -116,7 +115,6 @@ def test_a_checkout_has_every_schema_by_its_name_and_the_build_puts_them_where_t
     assert list(files)[: len(MODELS)] == sorted(MODELS)
     assert set(files) == {*MODELS, *(name.removeprefix("tools/") for name in TOOL_SCHEMAS)}
     assert schema_file("search.input") == SCHEMAS / "tools" / "search.input.schema.json"
-
     build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
     assert build["wheel"]["force-include"] == {"schemas": "kbhub/schemas"}
     assert "schemas" in build["sdist"]["include"]
@@ -136,7 +134,6 @@ def test_the_command_prints_a_schema_its_path_or_what_there_is(environment, kbhu
     listed = kbhub("dev", "schema", "--json").json["schemas"]
     assert [one["name"] for one in listed] == list(schema_files())
     assert all(Path(one["path"]).is_file() and one["description"] for one in listed)
-
     assert "No schema 'poiner'. Schemas: config, memory, pointer, " in kbhub("dev", "schema", "poiner", code=2).err
 
 
@@ -150,7 +147,6 @@ def test_a_thread_that_parses_meanwhile_loses_no_description(monkeypatch):
 
     whole = values._texts(Query)
     monkeypatch.setattr(ast, "parse", fail_now_and_then)
-
     assert values._texts(Query) == whole
     assert whole["text"] == "Any string."
 
@@ -189,7 +185,6 @@ def test_what_is_plain_is_what_pydantic_says(declared, data):
         plain = plainly(declared, value)
     except ValueError:
         return
-
     assert plain == validated(declared, value)
     assert repr(plain) == repr(validated(declared, value))  # 1 is not 1.0
 
@@ -220,7 +215,6 @@ RESULT = SearchResult(query="é", mode="hybrid", hits=(HIT,))
 
 def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
     one = Problem(subject="a", message="b")
-
     assert one == Problem(message="b", subject="a")
     assert one != Problem(subject="a", message="c")
     assert one != Span(start_line=1, end_line=2)

@@ -138,7 +138,6 @@ def cases() -> list[tuple[str, str]]:
 def test_the_archive_has_all_formats_and_is_small():
     """It does not weigh on a clone, and each format has a dozen files."""
     endings = Counter(ending for _, ending in cases())
-
     assert ARCHIVE.stat().st_size < 2_000_000
     assert len(files()) > 200
     assert set(endings) == set(READERS)

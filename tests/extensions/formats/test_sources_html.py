@@ -68,7 +68,6 @@ def test_tables_become_pipe_tables(html, markdown):
 def test_text_of_a_navigation_that_is_not_closed_is_kept_and_unreadable_bytes_are_a_problem():
     assert markdown_of("<nav><p>menu<p>text") == "menu\n\ntext"
     assert markdown_of("<nav>only</nav>") == "only"
-
     assert "Not valid UTF-8" in read_html("a.html", b"<p>a\xffb").problems[0]
     assert "'nonsense' is unknown" in read_html("a.html", b"<meta charset=nonsense>\xff").problems[0]
     assert read_html("a.html", b"<meta charset=euc-jp>a\xff").problems
@@ -107,7 +106,6 @@ def test_a_page_has_its_title_metadata_and_structure():
 def test_the_encoding_is_read_as_browsers_do(data, text):
     """A byte order mark comes first, then what the page declares, then UTF-8."""
     document = read_html("a.html", data)
-
     assert document.lines == (text,)
     assert document.problems == ()
 

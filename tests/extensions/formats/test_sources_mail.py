@@ -50,7 +50,6 @@ def test_html_is_read_where_there_is_no_plain_text_and_a_forwarded_mail_is_a_sec
     message.add_alternative("<h1>News</h1><ul><li>one</ul>", subtype="html")
     message.add_attachment(mail("Inner text.", subject="Earlier"))
     document = read_mail("a.eml", message.as_bytes())
-
     assert document.lines[4:9] == ("# News", "", "- one", "", "## Earlier")
     assert document.lines[-1] == "Inner text."
 
@@ -74,7 +73,6 @@ def test_html_is_read_where_there_is_no_plain_text_and_a_forwarded_mail_is_a_sec
 def test_encodings_of_transfer_and_of_text(head, body, text):
     """Each part is decoded as it says, and as UTF-8 if it says nothing usable."""
     document = read_mail("a.eml", b"Subject: s\nContent-Type: " + head.encode() + b"\n\n" + body)
-
     if text is not None:
         assert document.lines == (text,)
         assert document.problems == ()
@@ -94,7 +92,6 @@ def test_encodings_of_transfer_and_of_text(head, body, text):
 )
 def test_odd_mails_keep_their_words(data):
     document = read_mail("a.eml", data)
-
     assert document.title == "s"
     assert "words" in document.lines
 
@@ -110,7 +107,6 @@ def test_odd_mails_keep_their_words(data):
 )
 def test_what_is_no_mail_is_kept_as_text(data):
     document = read_mail("a/my-mail.eml", data)
-
     assert document.lines == tuple(data.decode().removesuffix("\n").split("\n"))
     assert "indexed as plain text" in document.problems[0]
 

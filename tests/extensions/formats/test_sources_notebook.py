@@ -52,7 +52,6 @@ def test_long_outputs_are_cut():
     """The log of a training run does not fill the index; what is missing is said."""
     outputs = [{"output_type": "stream", "text": "word " * 10_000}] * 50
     text = "\n".join(read({"cells": [{"cell_type": "code", "source": "run()", "outputs": outputs}]}).lines)
-
     assert len(text) < 25 * OUTPUT_CHARACTERS
     assert f"… {50_000 - OUTPUT_CHARACTERS} more" in text
     assert "more outputs are left out" in text
@@ -98,7 +97,6 @@ def test_a_canvas_is_read_from_top_to_bottom():
 )
 def test_a_damaged_file_is_kept_as_text(reader, data, problem):
     document = reader("a/my-work.ipynb", data)
-
     assert (document.title, document.lines) == ("my work", (data.decode(),))
     assert document.problems[0].startswith(problem)
 
@@ -106,7 +104,6 @@ def test_a_damaged_file_is_kept_as_text(reader, data, problem):
 def test_strange_cells_and_nodes_are_counted():
     notebook = read({"cells": [1, {"cell_type": 2}, {"cell_type": "markdown", "source": "text \ud800"}]})
     canvas = read_canvas("a.canvas", b'{"nodes": [1, {"type": "x"}, {"type": "text", "text": "a"}]}')
-
     assert (notebook.lines, canvas.lines, read_canvas("a.canvas", b"{}").lines) == (("text ?",), ("a",), ())
     assert notebook.problems == ("2 cells are not in the format of a notebook and left out.",)
     assert canvas.problems == ("2 nodes without text or a known type are left out.",)
@@ -144,7 +141,6 @@ def test_any_bytes_parse(data):
 @given(st.lists(st.text("ab#`~<!->\n ", max_size=40), max_size=5))
 def test_a_cell_hides_nothing_of_the_next(sources):
     record = {"cells": [{"cell_type": "markdown", "source": f"{source}\n"} for source in (*sources, "# The last")]}
-
     assert "The last" in [text for _, text in headings(read(record))]
 
 
@@ -156,5 +152,4 @@ def test_no_card_is_lost_however_groups_overlap(places):
         for n, place in enumerate(places)
     ]
     text = "\n".join(read_canvas("a.canvas", json.dumps({"nodes": records}).encode()).lines)
-
     assert [text.count(f"n{n}.") for n in range(len(places))] == [1] * len(places)

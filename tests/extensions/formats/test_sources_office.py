@@ -81,7 +81,6 @@ def test_a_slide_is_a_part_with_its_number_title_table_and_notes():
     """Several paragraphs are a list, as they are on a slide."""
     first, last = ("Intake", ["primes itself", "  slowly", "is loud"], "Ask Bob."), ("", ["alone"], "")
     document = read_pptx("a.pptx", a_pptx(first, last, table=[["a", "b|c"]]))
-
     assert headings(document) == [(6, "Slide 1: Intake"), (6, "Slide 2"), (6, "Slide 3")]
     assert body(document) == [
         "## Slide 1: Intake", "- primes itself", "  - slowly", "- is loud", "", "Notes:", "", "Ask Bob.", "",
@@ -96,7 +95,6 @@ def test_a_sheet_is_a_heading_with_a_table_of_the_values_that_it_shows():
         ["pump", 1.5, datetime(2025, 1, 2, 3, 4), None],
     ]  # fmt: skip
     document = read_xlsx("a.xlsx", an_xlsx(("Parts & more", rows), ("Empty", [])))
-
     assert headings(document) == [(2, "Parts & more")]
     assert body(document) == [
         "## Parts & more", "", "Stock", "", "| Part | Count | Since | Open |", "| --- | --- | --- | --- |",
@@ -162,7 +160,6 @@ def test_a_book_is_its_chapters_in_the_order_of_its_spine():
     """A chapter without headings has its name from the table of contents; a broken one costs no chapter."""
     book = an_epub("<h1>One</h1><p>First.</p>", "<p>Second.</p>", "<p>Third.</p>", toc={0: "No", 1: "Two"})
     document = read_epub("a.epub", book)
-
     assert headings(document) == [(1, "One"), (1, "Two")]
     assert body(document) == ["# One", "", "First.", "", "# Two", "", "Second.", "", "Third."]
     assert body(read_epub("a.epub", an_epub("<h1>One</h1><p>First.</p>", toc={0: "R</x>"}))) == ["# One", "", "First."]
@@ -199,9 +196,7 @@ def test_much_white_space_in_a_document_takes_linear_time_and_a_document_of_meta
     There is no blank line below them, so that it is the same from file and index.
     """
     assert body(read_docx("a.docx", a_docx(paragraph(f"a{' ' * 1_000_000}b")))) == ["a b"]
-
     document = parsed("a.docx", a_docx())
-
     assert document.lines == ("author: Ada", "date: 2025-11-02")
     assert unpacked("a.docx", "docx", packed(document)) == document
 
@@ -219,7 +214,6 @@ SAMPLES = {
 def test_a_document_survives_its_way_through_a_pipe_and_an_index(kind):
     """What comes out of JSON, or of lines alone, is what the parser made."""
     document = parsed(f"a.{kind}", SAMPLES[kind])
-
     assert document.problems == ()
     assert unpacked(document.path, kind, packed(document)) == document
     if kind != "pptx":
@@ -234,13 +228,11 @@ def test_any_damage_leaves_a_document(kind, data):
     for _ in range(data.draw(st.integers(1, 5))):
         sample[data.draw(st.integers(0, len(sample) - 1))] = data.draw(st.integers(0, 255))
     document = parsed(f"a.{kind}", bytes(sample[: data.draw(st.integers(0, len(sample)))]))
-
     assert unpacked("a", kind, packed(document)).path == "a"
 
 
 def test_every_row_of_the_table_of_formats_has_what_it_needs():
     """A converted format has a reader, an extra has a library, and no suffix stands twice."""
     suffixes = [suffix for row in FORMATS for suffix in row.suffixes]
-
     assert len(suffixes) == len(set(suffixes))
     assert all(bool(row.kind) == bool(row.reader) and bool(row.extra) == bool(row.library) for row in FORMATS)

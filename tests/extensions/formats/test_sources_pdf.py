@@ -36,7 +36,6 @@ def problems(hub):
 def test_a_page_is_found_with_its_number_and_chapter_and_the_day_of_its_file(hub):
     """The hit names document, chapter and page, and its lines are those that reading shows."""
     hit = hub.search(Query(text="valve torque")).hits[0]
-
     assert ("manual.pdf", "Pump manual", ("Maintenance", "Page 2"), "pdf", 29) == (
         hit.ref, hit.title, hit.headings, hit.kind, hit.age_days,
     )  # fmt: skip
@@ -48,7 +47,6 @@ def test_pages_and_chapters_are_read_by_their_names_from_index_and_file(hub, env
     """What is not indexed yet is read as it will be when it is; pages without text are left out."""
     environment.write("knowledge/copy.pdf", MANUAL)
     indexed, fresh = read(hub, "manual.pdf"), read(hub, "copy.pdf")
-
     assert (indexed.text, indexed.title, indexed.hash) == (fresh.text, fresh.title, fresh.hash)
     assert "author: Ada" in fresh.text
     assert "## Page 3" not in fresh.text
@@ -75,7 +73,6 @@ def test_a_file_that_cannot_be_read_is_reported(environment, monkeypatch):
         environment.write(f"knowledge/{name}.pdf", data)
     environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
     hub = synced(environment)
-
     assert ["note.md"] == [hit.ref for hit in hub.search(Query(text="onions", mode="keyword")).hits]
     for name, (_, says) in BAD.items():
         assert says in problems(hub)[f"{name}.pdf"]
@@ -87,7 +84,6 @@ def test_a_file_that_anybody_may_open_or_that_can_be_mended_is_read(environment)
     environment.write("knowledge/open.pdf", encrypted(MANUAL, ""))
     environment.write("knowledge/bent.pdf", MANUAL[: MANUAL.index(b"startxref")] + b"startxref\n7\n%%EOF\n")
     hub = synced(environment)
-
     assert "open.pdf" not in problems(hub)
     for name in ("open.pdf", "bent.pdf"):
         assert "Valve torque" in read(hub, name).text
@@ -98,6 +94,5 @@ def test_time_is_bounded(monkeypatch):
     data = a_pdf(*["x"] * 50, content=b"BT /F1 9 Tf " + b"(a) Tj " * 20_000 + b"ET")
     started = time.monotonic()
     document = kbhub.extensions.formats.pdf.read_pdf("slow.pdf", data)
-
     assert "It takes too long; pages from" in document.problems[0]
     assert time.monotonic() - started < 20  # all of it would take 50 times 0.5 s and more

@@ -278,7 +278,6 @@ def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else_and_yaml_front
     document = read("a.adoc", "////\n= No title\n////\n:tags: x\n= Title\n:author: Ada\n\n== Section\n\ntext\n")
     assert [(heading.text, heading.line) for heading in document.headings] == [("Title", 5), ("Section", 8)]
     assert (document.title, document.tags, document.front_matter["author"]) == ("Title", ("x",), "Ada")
-
     for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
         document = read(name, "---\ntitle: T\ntags: [x]\n---\ntext")
         assert (document.title, document.tags, document.body) == ("T", ("x",), 4)
@@ -343,7 +342,6 @@ texts = st.one_of(
 def test_any_bytes_parse_and_keep_all_their_text(name, data):
     document = parse_text(name, data)
     lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
     assert document.lines == tuple(lines if lines[-1] else lines[:-1])
     check_soundness(document)
 

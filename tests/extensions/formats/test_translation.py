@@ -172,7 +172,6 @@ def filled(text):
 )
 def test_a_text_format_is_written_as_markdown_line_by_line(path, text, shown):
     written = in_markdown(text, path)
-
     assert filled(written) == filled(shown)
     assert written.count("\n") == text.count("\n")
     assert in_markdown(text, "a.md") == in_markdown(text, "a.txt") == text
@@ -187,5 +186,4 @@ def test_what_is_said_stays_in_its_line(line):
 @pytest.mark.parametrize("start", range(0, 40, 3))
 def test_a_part_of_a_document_is_written_as_far_as_it_tells(start):
     part = "\n".join(RST.split("\n")[start : start + 9])
-
     assert in_markdown(part, "a.rst").count("\n") == part.count("\n")

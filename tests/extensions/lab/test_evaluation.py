@@ -121,7 +121,6 @@ def test_a_beir_folder_is_read(beir):
 )
 def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
     (beir / file).write_text(text, "utf-8")
-
     with pytest.raises(DatasetError, match=fault):
         load_dataset(beir)
 
@@ -151,15 +150,12 @@ def test_a_wrong_line_of_a_vault_is_named(vault):
 def test_the_baseline_finds_any_word_stemmed_and_sections_cover_a_document_in_order():
     """From each heading to the next of any level; a chunk never counts as one that it does not cover."""
     index = NaiveIndex(["rolling back releases", "back", "nothing"])
-
     assert [number for number, _ in index.rank("release roll", 5)] == [0]
     assert [number for number, _ in index.rank('"back" OR NEAR(', 5)] == [1, 0]
     assert index.rank("?!", 5) == []
-
     document = parse_document("a.md", b"intro\n\n# One\ntext\n### Deep\n\n## Two\nmore\n# Three\n")
     sections = headed_sections(document)
     gold = {"a.md::One > Two": 2, "a.md::Three": 1}
-
     assert sections == (("", 1, 2), ("One", 3, 4), ("One > Deep", 5, 6), ("One > Two", 7, 8), ("Three", 9, 9))
     for lines, best in (((3, 9), "One > Two"), ((9, 9), "Three"), ((3, 4), "One")):
         assert best_answer("a.md", sections, lines, gold) == f"a.md::{best}"
@@ -171,7 +167,6 @@ def test_the_command_reports_every_mode(beir, evaluate):
     done = evaluate(beir, "--json", "--mode", "naive", "--mode", "keyword", "--mode", "hybrid")
     runs = runs_in(done)
     overall = runs["hybrid"]["overall"]
-
     assert (done.code, list(runs)) == (0, ["naive", "keyword", "hybrid"])
     assert done.json["datasets"][0]["documents"] == len(TEXTS)
     assert (overall["queries"], overall["hit1"], overall["recall10"], overall["empty"]) == (3, 1.0, 1.0, 0.0)
@@ -185,7 +180,6 @@ def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):
     done = evaluate(vault, "--json", "--mode", "hybrid")
     dataset, run = done.json["datasets"][0], runs_in(done)["hybrid"]
     verdicts = run["verdicts"][0]
-
     assert (done.code, dataset["unit"], dataset["gains"]) == (0, "section", "exponential")
     assert (run["overall"]["queries"], run["overall"]["hit1"]) == (3, 1.0)
     assert {name: one["queries"] for name, one in run["strata"].items()} == {"question": 1, "keyword": 2}
@@ -201,7 +195,6 @@ def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
     earlier = {
         name: run["earlier"] for name, run in runs_in(evaluate(beir, *modes, "--compare", file, "--json")).items()
     }
-
     written = {name: str(tmp_path / f"base.shop.{name}.trec") for name in ("keyword", "hybrid")}
     assert sorted(map(str, tmp_path.glob("base*"))) == sorted(written.values())
     assert {name: one["other"] for name, one in earlier.items()} == written
@@ -218,7 +211,6 @@ def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
 )
 def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, fault):
     code, out, err = evaluate(beir, "--mode", "hybrid", *(one.format(beir=beir) for one in arguments))
-
     assert (code, out) == (2, "")
     assert fault in err
     assert err.count("\n") == 1
@@ -229,11 +221,9 @@ def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
     (beir / "queries.jsonl").write_text(jsonl({"_id": name, "text": text} for name, text in queries.items()), "utf-8")
     code, _, errors = evaluate(beir, "--wordings")
     assert (code, "rewordings.jsonl" in errors) == (2, True)
-
     rows = [{"id": "q1", "queries": ["earlier release"]}, {"id": "q2", "hyde": "Restore the database from the copy."}]
     (beir / "rewordings.jsonl").write_text(jsonl(rows), "utf-8")
     runs = runs_in(evaluate(beir, "--wordings", "--mode", "keyword", "--json"))
-
     assert list(runs) == ["keyword", "keyword with wordings", "keyword with wordings and passage"]
     alone, worded, both = (run["overall"]["mrr10"] for run in runs.values())
     assert alone < worded < both
@@ -244,7 +234,6 @@ def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
 def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
     """Each is compared with the same mode whole; signals joined by commas are left out together."""
     runs = runs_in(evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2"))
-
     assert {name: (run["comparison"] or {}).get("other") for name, run in runs.items()} == {
         "keyword": None, "semantic": "keyword", "hybrid": "keyword", "hybrid without semantic": "hybrid",
         "hybrid without phrase+title": "hybrid", "hybrid, 2 bases": "hybrid",
@@ -259,7 +248,6 @@ def test_a_floor_that_is_missed_names_the_run(beir, vault, evaluate):
     rows = [{"query": "zebra", "expected": "runbooks/backups.md"}, {"query": "card refused", "expected": "guide.md"}]
     (vault / "queries.jsonl").write_text(jsonl(rows), "utf-8")
     missed = evaluate(vault, "--mode", "keyword", "--min-ndcg10", "0.9")
-
     assert (kept.code, "below" in kept.out, missed.code) == (0, False, 1)
     assert missed.out.splitlines()[-1] == "vault, keyword: nDCG@10 is 0.5000, below 0.9."
 
@@ -274,7 +262,6 @@ def test_each_question_of_longmemeval_has_its_own_sessions(evaluate, environment
     run, document = dataset["runs"][1], next(haystacks(PUBLISHED)).documents[0]
     strata, verdicts = run["strata"], run["verdicts"][0]
     text = "# 2023-03-04 (Sat) 10:00\n\nUser: I bought a road bike. # Mine It is red.\nAssistant: Noted."
-
     assert (document.path, document.data.decode()) == ("0001.md", text)
     assert (dataset["documents"], len(dataset["notes"])) == (10, 2)
     assert [(one["recall_any5"], one["recall_all5"]) for one in strata.values()] == [(1.0, 1.0), (1.0, 1.0), (1.0, 0.0)]
@@ -292,7 +279,6 @@ def test_each_question_of_longmemeval_has_its_own_sessions(evaluate, environment
 )
 def test_what_is_not_of_longmemeval_is_named(evaluate, tmp_path, change, fault):
     (tmp_path / "longmemeval_s.json").write_text(change(PUBLISHED.read_text("utf-8")), "utf-8")
-
     assert fault in evaluate(tmp_path)[2]
     assert "no --bases" in evaluate(PUBLISHED, "--bases", "2")[2]
 
@@ -305,16 +291,11 @@ def test_figures_worked_by_hand():
     """
     ranked = ["x", "b", "y", "z", "v", "w", "a", "u", "t", "s"]
     ideal = 2 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
-
     found = judge(ranked, {"a": 1, "b": 2, "c": 1})
-
     ndcg5, ndcg10 = (2 / math.log2(3)) / ideal, (2 / math.log2(3) + 1 / math.log2(8)) / ideal
     assert found == pytest.approx((ndcg5, ndcg10, 1 / 3, 2 / 3, 1 / 2, 0, 1, 1, 0, 0))
-
     first = np.full((5, 1), 0.2)
-
     assert randomisation_p(first, np.zeros((5, 1)))[0] == pytest.approx(1 / 16, abs=0.01)
-
     assert area_under_curve(np.array([0.9, 0.4]), np.array([0.4, 0.5])) == (2 + 0.5) / 4
 
 
@@ -326,10 +307,8 @@ def test_a_run_file_comes_back_as_it_was(tmp_path):
     """Names with spaces, per cent signs and other scripts too, and equal scores keep their order."""
     names = ["b.md::Setup > First run", "100%.md", "ロール　バック.md", "a b\u2028c", "%41"]
     file = tmp_path / "run.trec"
-
     write_run(file, [answer("q 1", names, [0.5, 0.5, 0.5, 0.1, 0.1])], "hybrid without path")
     lines = [line.split(" ") for line in file.read_text("utf-8").splitlines() if line]
-
     assert read_run(file) == {"q 1": tuple(names)}
     assert {len(fields) for fields in lines} == {6}
     assert [fields[3] for fields in lines] == list("12345")
@@ -342,6 +321,5 @@ def test_a_run_file_comes_back_as_it_was(tmp_path):
 def test_a_file_that_is_no_run_file_is_refused_with_its_line(tmp_path, line):
     file = tmp_path / "wrong.run"
     file.write_text(f"q1 Q0 d1 1 0.5 x\n{line}\n", "utf-8")
-
     with pytest.raises(DatasetError, match=r"wrong\.run, line 2: expected six fields"):
         read_run(file)

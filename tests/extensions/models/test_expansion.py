@@ -36,7 +36,6 @@ def server(ollama):
 
 def test_a_model_gives_other_queries_and_a_passage(server, tmp_path):
     expansion = expand(QUESTION, SETTINGS, server.env, tmp_path)
-
     assert expansion == Expansion(queries=tuple(ANSWER["queries"]), passage=ANSWER["passage"])
     [body] = server.asked("/api/chat")
     assert (body["model"], body["think"], body["options"]["temperature"]) == ("qwen3:0.6b", False, 0)
@@ -48,7 +47,6 @@ def test_a_model_gives_other_queries_and_a_passage(server, tmp_path):
 
 def test_filters_are_not_shown_to_the_model(server, tmp_path):
     expand('deploy tag:ops path:api/ -draft -"old notes"', SETTINGS, server.env, tmp_path)
-
     [body] = server.asked("/api/chat")
     seen = body["messages"][1]["content"]
     assert "deploy" in seen
@@ -59,7 +57,6 @@ def test_an_answer_is_kept_for_this_user_alone(server, tmp_path):
     """The second time nobody is asked; another model or another query is another answer."""
     first = expand(QUESTION, SETTINGS, server.env, tmp_path)
     again = expand(QUESTION, SETTINGS, server.env, tmp_path)
-
     assert (again, len(server.requests)) == (first, 1)
     [file] = (tmp_path / "answers").iterdir()
     if os.name == "posix":
@@ -78,7 +75,6 @@ def test_a_damaged_file_of_the_cache_is_as_none_and_one_that_cannot_be_written_i
         file.write_bytes(damage)
         both = [expand(QUESTION, SETTINGS, server.env, tmp_path) for _ in range(2)]
         assert (both[0], len(server.requests)) == (both[1], asked)
-
     file.unlink()
     file.parent.rmdir()
     file.parent.write_text("in the way")
@@ -92,9 +88,7 @@ def test_the_cache_does_not_grow_for_ever(server, tmp_path):
         file = folder / f"{number:040}.json"
         file.write_text("{}")
         os.utime(file, (number, number))
-
     expand(QUESTION, SETTINGS, server.env, tmp_path)
-
     assert len(list(folder.iterdir())) == KEPT_FILES
     assert not (folder / f"{0:040}.json").exists()
     expand(QUESTION, SETTINGS, server.env, tmp_path)
@@ -131,7 +125,6 @@ def test_without_a_server_the_note_says_how_to_start_it(tmp_path):
     with running_ollama() as gone:
         env = gone.env
     expansion = expand(QUESTION, SETTINGS, env, tmp_path)
-
     assert expansion.queries == ()
     assert expansion.note == f"Not expanded: Ollama at {gone.url} does not answer. Start it with `ollama serve`."
 
@@ -146,7 +139,6 @@ def test_nonsense_is_a_note_and_not_kept(server, tmp_path):
     for raw in (b"", b"\n", b"not json\n", b"[1]\n", b'{"message": 3}\n', b'{"done": true}\n', b"\xff\n"):
         server.raw = raw
         assert (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "").startswith("Not expanded: "), raw
-
     server.raw = None
     server.answers(ANSWER)
     assert expand(QUESTION, SETTINGS, server.env, tmp_path).queries
@@ -155,7 +147,6 @@ def test_nonsense_is_a_note_and_not_kept(server, tmp_path):
 def test_a_redirect_is_not_followed(server, tmp_path):
     with running_ollama() as other:
         server.redirect = other.url
-
         assert (expand(QUESTION, SETTINGS, server.env, tmp_path).note or "").startswith("Not expanded: ")
         assert other.requests == []
 
@@ -172,9 +163,7 @@ def test_the_deadline_is_kept(server, tmp_path, way):
     expand("warm up", SETTINGS, server.env, tmp_path)  # the client of Ollama is imported now
     setattr(server, way, True)
     started = time.monotonic()
-
     note = expand(QUESTION, SHORT, server.env, tmp_path).note or ""
-
     assert time.monotonic() - started < 5
     assert "took longer than 0.2 s" in note
     assert "Raise `expansion.seconds`" in note
@@ -184,9 +173,7 @@ def test_a_server_that_is_stuck_is_asked_once(server, tmp_path):
     """The request goes on, so that a model can finish loading; further ones do not pile up behind it."""
     server.silent = True
     expand(QUESTION, SHORT, server.env, tmp_path)
-
     note = expand("another question", SETTINGS, server.env, tmp_path).note or ""
-
     assert "still busy with an earlier request" in note
     assert len(server.requests) == 1
 
@@ -212,7 +199,6 @@ def test_no_text_can_change_the_form_of_a_request(text):
     for fences, more in (("query",), {}), (("query", "passage"), {"query": "backup"}):
         made, plain = (fenced_request("Judge.", {**more, fences[-1]: one}, 1) for one in (text, "An ordinary text."))
         mark, other = (one.prompt.partition(">")[0].partition(" ")[2] for one in (made, plain))
-
         assert made.system.replace(mark, "") == plain.system.replace(other, "")
         assert made.prompt.startswith(f"<query {mark}>\n")
         assert made.prompt.endswith(f"\n</{fences[-1]} {mark}>")
@@ -225,7 +211,6 @@ def test_no_text_contains_the_mark_of_its_own_fence(texts):
     labelled = {f"text{number}": text for number, text in enumerate(texts)}
     made = fenced_request("Judge.", labelled, 1)
     mark = made.prompt.partition(">")[0].partition(" ")[2]
-
     assert made == fenced_request("Judge.", dict(labelled), 1)
     assert not any(mark in text for text in texts)
     assert made.prompt.count(mark) == 2 * len(texts)
@@ -236,7 +221,6 @@ def test_no_text_contains_the_mark_of_its_own_fence(texts):
 @example("－draft ＂two words＂ path：x")
 def test_plain_words_have_no_filters_exclusions_and_phrases(text):
     read = parse_query(plain_words(text))
-
     assert (read.filters, read.excluded, read.keys) == ((), (), frozenset())
     assert not any(term.quoted for term in read.terms)
 

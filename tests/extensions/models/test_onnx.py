@@ -73,7 +73,6 @@ def test_tokens_are_those_of_bert():
 @installed
 def test_similarities_are_those_that_are_published():
     happy, weather = minilm().embed(HAPPY), minilm().embed(WEATHER)
-
     np.testing.assert_allclose(happy[0] @ happy[1:].T, [0.695, 0.943, 0.257], atol=QUANTISED)
     np.testing.assert_allclose(
         weather @ weather.T, [[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]], atol=QUANTISED
@@ -89,7 +88,6 @@ def test_what_the_model_cannot_read_has_no_vector():
 def test_another_model_file_is_refused(tmp_path):
     changed = tmp_path / "model.onnx"
     changed.write_bytes(installed_model().read_bytes()[:-1] + b"!")
-
     with pytest.raises(EmbedderError, match="is not the one that kbhub expects"):
         MiniLMEmbedder(changed).embed(["text"])
     with pytest.raises(EmbedderError, match="Cannot read"):
@@ -106,7 +104,6 @@ def test_nothing_is_reported_and_nothing_is_left(tmp_path):
     )
     env = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     env.pop("ORT_DISABLE_TELEMETRY", None)
-
     assert ran(sys.executable, "-c", program, env=env) == (0, "1\n", "")
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -117,7 +114,6 @@ def test_the_setting_makes_it_the_embedder(environment):
     environment.write("knowledge/lunch.md", LUNCH)
     hub = synced(environment, env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
     result = hub.search(Query(text="revert to the previous version", mode="semantic"))
-
     assert (result.mode, result.hits[0].path) == ("semantic", "rollback.md")
     assert hub.status().embedder == "all-MiniLM-L6-v2-int8"
     assert hub.index(hub.select()[0]).path != environment.hub().index(environment.hub().select()[0]).path
@@ -127,7 +123,6 @@ def test_the_setting_never_means_a_folder(tmp_path, monkeypatch):
     """Which may have come with a clone."""
     (tmp_path / "minilm").mkdir()
     monkeypatch.chdir(tmp_path)
-
     assert own_model("minilm") == "minilm"
 
 
@@ -135,7 +130,6 @@ def test_without_the_extra_the_embedder_says_what_to_install(environment, withou
     environment.write("knowledge/rollback.md", ROLLBACK)
     hub = synced(environment, env={**environment.env, "KBHUB_EMBEDDER__MODEL": "minilm"})
     result = hub.search(Query(text="deployment"))
-
     with pytest.raises(EmbedderError, match=r"kbhub\[onnx\]"):
         open_embedder("minilm")
     assert [problem.subject for problem in hub.status().problems] == ["embedder.model"]
@@ -146,7 +140,6 @@ def test_without_the_extra_the_embedder_says_what_to_install(environment, withou
 def test_vectors_are_stored_for_the_user_alone(tmp_path):
     """In a file that no other user can read; where it cannot be made, nothing fails."""
     vectors = TransformerVectors(tmp_path / "a.db", "model")
-
     assert (vectors.get([1]), vectors.keys(), vectors.count()) == ({}, set(), 0)
     assert vectors.put({1: b"one", -2: b"two", 3: b"three"})
     assert vectors.drop([3])
@@ -222,11 +215,9 @@ def test_every_text_gets_a_vector_once(project):
     assert ahead(project, progress=lambda *step: done.append(step))
     assert done == [("project", 2, 2)]
     assert stored(project).keys() == keys(project)
-
     done.clear()
     assert ahead(project, progress=lambda *step: done.append(step))
     assert done == []
-
     before = keys(project)
     project.write("knowledge/lunch.md", LUNCH.replace("sushi", "dumplings"))
     project.hub().sync()
@@ -239,7 +230,6 @@ def test_who_is_called_stops_and_goes_on_later(project):
         project.write(f"knowledge/note{number}.md", f"# Note {number}\n\nSomething about {number} releases.\n")
     project.hub().sync()
     steps = iter((True, False))
-
     assert not ahead(project, lambda: next(steps))
     assert 0 < stored(project).count() < len(keys(project))
     assert ahead(project)
@@ -249,7 +239,6 @@ def test_who_is_called_stops_and_goes_on_later(project):
 def test_two_processes_do_not_do_the_same(project):
     with FileLock(f"{stored(project).path}.lock"):
         assert ahead(project, pytest.fail)
-
     assert stored(project).count() == 0
 
 
@@ -309,7 +298,6 @@ def test_a_search_is_reranked_where_the_vectors_are(reranked):
     """Without a setting. The trace of each hit has the signal, and its parts add up."""
     hub = reranked.hub()
     result = hub.search(Query(text=QUESTION, explain=True))
-
     for hit in result.hits:
         total = sum(signal.contribution for signal in hit.trace.signals)
         assert hit.score == pytest.approx(total * np.prod(list(hit.trace.factors.values())), abs=1e-4)
@@ -346,7 +334,6 @@ def test_it_is_part_of_hybrid_search_without_names(reranked):
 @installed
 def test_the_command_line_computes_them_at_once(project, kbhub):
     kbhub("admin", "index", "--transformer", code=0)
-
     assert kbhub("status", "--json", code=0).json["bases"][0]["reranked"] == 2
 
 

@@ -50,7 +50,6 @@ def sent(ollama, path="/api/embed"):
 def test_there_is_one_vector_of_length_1_per_text(ollama, embedder):
     """In the order of the texts; texts without a letter have none and are not sent."""
     vectors = embedder.embed(["green tea", " \n", "black coffee", "green tea"])
-
     assert vectors.shape == (4, DIMENSIONS)
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1])
@@ -83,9 +82,7 @@ def test_many_texts_go_in_batches_and_a_text_that_the_model_finds_too_long_is_cu
     """Servers do not always cut; the others of its batch come through whole."""
     assert len(embedder.embed([f"text {number}" for number in range(BATCH_TEXTS * 2 + 1)])) == BATCH_TEXTS * 2 + 1
     assert [len(body["input"]) for body in ollama.asked("/api/embed")] == [BATCH_TEXTS, BATCH_TEXTS, 1]
-
     vectors = embedder.embed(["short", "long " * CONTEXT_LETTERS, "short"])
-
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1])
     assert (vectors[0] == vectors[2]).all()
     assert CONTEXT_LETTERS / 4 < len(sent(ollama)[-2]) <= CONTEXT_LETTERS
@@ -101,7 +98,6 @@ def test_the_fingerprint_names_model_version_and_format_but_no_host(ollama, embe
     assert first.startswith("ollama/embeddinggemma@2222")
     assert "127.0.0.1" not in first
     assert [one.path for one in ollama.requests] == ["/api/tags"]
-
     with running_ollama() as other:
         assert open_remote("ollama/embeddinggemma", NO_SETTINGS, other.env).fingerprint == first
         other.models["embeddinggemma:latest"] = "3" * 64
@@ -112,7 +108,6 @@ def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ollama" / "embeddinggemma").mkdir(parents=True)
     (tmp_path / "ollama" / "embeddinggemma" / "model.safetensors").write_bytes(b"x")
-
     assert open_embedder("ollama/embeddinggemma", NO_SETTINGS, {}).name == "ollama/embeddinggemma"
     assert own_model("ollama/embeddinggemma") == "ollama/embeddinggemma"
     assert embedder_for("openai/x")
@@ -145,10 +140,8 @@ def test_a_server_that_is_not_there_is_an_error(ollama):
 def test_a_lost_connection_is_tried_again(ollama, embedder):
     embedder.embed(["x"])
     ollama.drop = 2
-
     assert embedder.embed(["y"]).any()
     assert embedder._pause.__self__ == list(PAUSES[:2])
-
     ollama.busy = 1
     assert embedder.embed(["z"]).any()
 
@@ -164,7 +157,6 @@ def test_a_server_that_failed_is_left_alone_for_a_moment(ollama):
     with pytest.raises(EmbedderError, match=str(first.value)):
         embedder.embed_query("x")
     assert len(ollama.requests) == 1
-
     now[0] += FAILED_SECONDS + 1
     assert embedder.embed_query("x").any()
 
@@ -219,7 +211,6 @@ def test_a_server_of_openais_protocol_gives_vectors(ollama):
     """In the order asked for, whatever the order of the answer; the name of the model is the server's."""
     embedder = openai(ollama)
     vectors = embedder.embed(["green tea", "black coffee"])
-
     assert (vectors[0] == embedder.embed_query("green tea")).all()
     assert (vectors[0] != vectors[1]).any()
     assert ollama.asked("/v1/embeddings")[0] == {"model": "some-model", "input": ["green tea", "black coffee"]}
@@ -279,9 +270,7 @@ def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, ollama
     [report] = hub.sync()
     assert (report.vectors_made, report.notes) == (2, ())
     assert hub.status().embedder == "ollama/embeddinggemma"
-
     result = hub.search(Query(text="Tea Green leaves and hot water.", mode="semantic"))
-
     assert (result.hits[0].ref, result.mode) == ("tea.md", "semantic")
     assert sent(ollama)[-1] == "task: search result | query: Tea Green leaves and hot water."
     made = len(sent(ollama))
@@ -306,7 +295,6 @@ def test_vectors_that_could_not_be_made_are_made_next_time(project, ollama):
     [first] = project.hub().sync()
     assert (first.added, first.vectors_made) == (2, 0)
     assert any("`ollama pull embeddinggemma`" in note for note in first.notes)
-
     ollama.models["embeddinggemma:latest"] = "2" * 64
     [second] = project.hub().sync()
     assert second.vectors_made == 2
@@ -318,9 +306,7 @@ def test_doctor_says_what_to_pull(project, ollama):
 
     project.hub().sync()
     ollama.models.clear()
-
     findings = [one for one in examine(project.hub()).findings if one.check == "embedder"]
-
     assert [one.level for one in findings] == ["error"]
     assert "`ollama pull embeddinggemma`" in findings[0].message
 
@@ -332,7 +318,6 @@ def test_a_pointer_cannot_name_a_server(project, ollama):
     )
     hub = synced(project)
     hub.search(Query(text="leaves"))
-
     assert ollama.requests == []
 
 
@@ -365,13 +350,11 @@ def graded(ollama, tmp_path, passages, settings=SETTINGS, query="backup"):
 def test_each_passage_is_graded_by_itself(ollama, tmp_path):
     """One request each, of a form that allows four grades, thinking off."""
     grades_by(ollama, lambda content: 3 if "good" in content else 0)
-
     assert graded(ollama, tmp_path, ["bad one", "good one"]) == ({0: 0, 1: 3}, None)
     body, _ = ollama.asked("/api/chat")
     assert body["think"] is False
     assert body["format"]["properties"]["grade"]["enum"] == [0, 1, 2, 3]
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
-
     ollama.models.clear()
     assert graded(ollama, tmp_path, ["good one", "bad one"]) == ({0: 3, 1: 0}, None)
     assert len(ollama.requests) == 2, "grades are kept"
@@ -409,7 +392,6 @@ def test_nonsense_about_one_passage_leaves_the_others(ollama, tmp_path):
     """A grade that is none is no grade; a model that gives none again and again is asked no more."""
     grades_by(ollama, lambda content: "7" if "odd" in content else "1")
     assert graded(ollama, tmp_path, ["odd", "even"])[0] == {1: 1}
-
     before = len(ollama.requests)
     assert graded(ollama, tmp_path, [f"odd {n}" for n in range(20)])[0] == {}
     assert len(ollama.requests) - before == NONSENSE_ALLOWED + 1
@@ -419,7 +401,6 @@ def test_the_shares_are_those_of_the_rank_and_what_was_not_graded_counts_as_the_
     """Three quarters for the first three, three fifths up to ten, two fifths after."""
     values = blended([1.0] * 12, dict.fromkeys(range(12), 0))
     assert values == pytest.approx([0.75] * 3 + [0.6] * 7 + [0.4] * 2)
-
     best, worst, ungraded = blended([0.5, 0.5, 0.5], {0: 3, 1: 0})
     assert best > ungraded > worst
 
@@ -432,9 +413,7 @@ def test_a_strong_match_cannot_be_lost(relevance, data):
     """What the retrieval is sure of falls behind at most those that it finds at least a third as good."""
     relevance = [1.0, *relevance]
     grades = {0: 0} | data.draw(st.dictionaries(st.integers(1, len(relevance) - 1), st.integers(0, 3)))
-
     values = blended(relevance, grades)
-
     assert all(0 <= value <= 1 for value in values)
     before = [relevance[number] for number in range(1, len(values)) if values[number] > values[0]]
     assert all(value > 0.33 for value in before)
@@ -467,9 +446,7 @@ def test_hits_beyond_the_candidates_stay_where_they_are(hub, ollama):
     grades_by(ollama, lambda content: 1)
     assert rerank(hub, Query(text="xyzzy"), nothing, SETTINGS).hits == ()
     assert ollama.requests == [], "what has no order is not graded"
-
     result = rerank(hub, query, plain, RerankSettings(seconds=20, candidates=4))
-
     assert refs(result)[4:] == refs(plain)[4:]
     assert len(ollama.requests) == 4
 
@@ -480,7 +457,6 @@ def test_pages_are_cut_from_one_ranking(hub, ollama):
     whole = search_reranked(hub.search, hub, SETTINGS, query)
     halves = [query.model_copy(update={"limit": 6, "offset": offset}) for offset in (0, 6)]
     pages = [search_reranked(hub.search, hub, SETTINGS, half) for half in halves]
-
     assert [ref for page in pages for ref in refs(page)] == refs(whole)
     assert {page.total for page in pages} == {whole.total}
     assert refs(whole) != refs(hub.search(query))

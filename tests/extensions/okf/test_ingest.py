@@ -168,7 +168,6 @@ def test_a_large_source_has_not_changed_and_a_mailbox_is_its_mails(environment):
     entry = f"{{id: large, resource: /large.bin, hash: {hashlib.sha256(large.read_bytes()).hexdigest()[:12]}}}"
     environment.write("knowledge/page.md", f"---\nsources: [{entry}]\n---\n# Page\n\nIt is large.[^large]\n")
     assert findings(environment, "changed", "sources") == []
-
     box = b"From a@b Tue\nSubject: One\n\nFirst.\n\n>From here on.\n\nFrom a@b Wed\r\nSubject: Two\r\n\r\nSecond.\r\n"
     document = read_mailbox("in/old-mail.mbox", box)
     assert (document.title, [one.text for one in document.headings]) == ("old mail", ["One", "Two"])

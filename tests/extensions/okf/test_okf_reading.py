@@ -251,7 +251,6 @@ def test_what_the_specification_says_of_a_key_is_advice(lines, severity):
 def test_a_computation_says_what_runs_it_and_has_a_text_and_line_endings_are_no_matter():
     assert found("page.md", "---\ntype: Attested Computation\n---\n") == [(2, "warning")] * 2
     assert found("page.md", "---\ntype: Attested Computation\nruntime: dbt\ncomputation: a.sql\n---\n") == []
-
     assert found("page.md", WHOLE.replace("\n", "\r\n")) == []
 
 

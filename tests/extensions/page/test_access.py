@@ -104,7 +104,6 @@ def test_without_the_cookie_nothing_is_shown_and_every_answer_forbids_what_the_p
 def test_another_name_and_another_site_are_refused(shared):
     """A page whose name was made to lead here has no way in, with or without the cookie."""
     _, opened, cookie = shared
-
     assert opened.ask("/", Cookie=cookie, Host="evil.example")[0] == 421
     assert opened.ask("/", Cookie=cookie, Host=f"localhost:{opened.port}")[0] == 200
     assert opened.ask("/", Cookie=cookie, Origin="http://evil.example")[0] == 403
@@ -138,7 +137,6 @@ def test_images_only_are_sent_and_only_of_the_base(shared):
     environment, opened, cookie = shared
     environment.write("knowledge/pictures/a.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
     environment.write("secret.png", b"\x89PNG\r\n\x1a\nsecret")
-
     status, headers, _ = opened.ask("/image?base=project&path=pictures/a.svg", Cookie=cookie)
     assert (status, headers["content-type"]) == (200, "image/svg+xml")
     assert "sandbox" in headers["content-security-policy"]
@@ -197,7 +195,6 @@ def test_a_form_that_breaks_off_changes_nothing(shared):
         connection.sendall((head + body).encode())
         connection.shutdown(socket.SHUT_WR)
         connection.recv(4096)
-
     assert ref in opened.ask("/memories", Cookie=cookie)[2]
 
 
@@ -271,9 +268,7 @@ def test_no_request_is_an_error_of_the_server(shared, target, query, headers, bo
     headers += [(b"Connection", b"close"), (b"Content-Length", b"%d" % len(body))]
     lines = b"".join(b"%b: %b\r\n" % header for header in headers)
     request = b"%b %b?%b HTTP/1.1\r\n%b\r\n%b" % (*target, query, lines, body)
-
     answer = sent(page.port, request)
-
     assert re.match(rb"HTTP/1.1 [1-4]\d\d ", answer) or not answer, (request, answer)
 
 

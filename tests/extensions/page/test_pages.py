@@ -55,7 +55,6 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     page = shared_tab.go("/?q=rollback")
     hit = page.locator(".hit").first
     hit.locator("summary").click()
-
     parts = hit.locator(".bar rect")
     widths = map(float, parts.evaluate_all("all => all.map(part => part.getAttribute('width'))"))
     score = float(hit.locator(".score").inner_text())
@@ -271,7 +270,6 @@ def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_t
 @pytest.mark.slow
 def test_the_graph_is_drawn(shared_tab):
     page = shared_tab.go("/graph?near=1")
-
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "4")
     page.get_by_text("Orphans (").click()
     expect(page.get_by_role("link", name="Alone")).to_be_visible()
@@ -414,7 +412,6 @@ def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     other = remember(hub, "Deploy the shop on Thursdays before the standup.").memory
     project.write("knowledge/rollback.md", "# Rolling back\n\nIt changed.\n")
     hub.sync()
-
     page = tab.go("/memories")
     expect(page.locator(".summary")).to_contain_text("4 memories, 1 with a changed subject, and 1 superseded.")
     expect(page.locator(".memory")).to_have_count(5)

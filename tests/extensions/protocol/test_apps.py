@@ -67,7 +67,6 @@ async def test_memories_come_to_be_reviewed(shop, mode):
         html = (await client.call_tool("memories", {})).meta["kbhub/html"]
     async with Client(KbhubServer(shop.hub(read_only=True)), mode=mode, extensions=[SHOWS]) as client:
         closed = (await client.call_tool("memories", {})).meta["kbhub/html"]
-
     assert "Canaries are yellow" in html
     assert 'data-call="forget"' in html
     assert 'data-call="forget"' not in closed

@@ -82,7 +82,6 @@ async def test_a_clones_skills_are_served_only_after_consent(own):
             await client.read_resource("skill://project/review/SKILL.md")
         let_speak(hub)
         after = [skill["uri"] for skill in (await ask(client, "skills/list"))["skills"]]
-
     assert before == ["skill://notes/skills/deploy/SKILL.md"]
     assert after == ["skill://project/review/SKILL.md", *before]
 
@@ -91,7 +90,6 @@ async def test_folders_are_read_level_by_level(own):
     async with Client(KbhubServer(own.hub())) as client:
         root = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy")
         inner = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy/references")
-
     kinds = {"SKILL.md": "text/markdown", **dict.fromkeys(("references", "scripts"), "inode/directory")}
     assert [(one["name"], one["mimeType"]) for one in root["resources"]] == [*kinds.items()]
     assert [one["uri"] for one in inner["resources"]] == ["skill://notes/skills/deploy/references/steps.md"]
@@ -130,7 +128,6 @@ async def test_a_faulty_skill_is_not_served(own, text):
         listed = (await ask(client, "skills/list"))["skills"]
         with pytest.raises(MCPError, match="no skill is available there"):
             await ask(client, "skills/get", uri="skill://notes/wrong/SKILL.md")
-
     assert [skill["frontmatter"]["name"] for skill in listed] == ["deploy"]
 
 
@@ -148,7 +145,6 @@ async def test_an_inner_skill_is_one_of_its_own_and_part_of_the_outer(own):
     write_skill(own, f"{own.home}/notes/skills/deploy/canary")
     async with Client(KbhubServer(own.hub())) as client:
         listed = {skill["uri"]: skill for skill in (await ask(client, "skills/list"))["skills"]}
-
     inner, outer = "skill://notes/skills/deploy/canary/SKILL.md", "skill://notes/skills/deploy/SKILL.md"
     assert set(listed) == {inner, outer}
     assert inner in [file["uri"] for file in listed[outer]["resources"]]
@@ -164,6 +160,5 @@ async def test_skills_come_in_pages(own):
             pages.append(await ask(client, "skills/list", cursor=cursor))
         with pytest.raises(MCPError, match="cursor"):
             await ask(client, "skills/list", cursor="made up")
-
     found = [skill["frontmatter"]["name"] for page in pages for skill in page["skills"]]
     assert (sorted(found), len(pages)) == (sorted([*names, "deploy"]), 3)

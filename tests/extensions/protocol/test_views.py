@@ -129,12 +129,10 @@ def test_memories_are_reviewed_in_the_client(view, project):
     _, open_view = view
     frame = open_view("memories")
     expect(frame.locator(".memory")).to_have_count(2)
-
     frame.get_by_role("button", name="Confirm The staging").click()
     expect(frame.locator(".memory").first).to_contain_text("1 use")
     frame.get_by_role("button", name="Forget Roll back").click()
     expect(frame.locator(".memory")).to_have_count(1)
-
     (left,) = memories(project.hub()).memories
     assert (left.title, left.uses) == ("The staging database is wiped on Sundays", 1)
 

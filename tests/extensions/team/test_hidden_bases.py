@@ -218,7 +218,6 @@ def test_nobody_without_rights_keeps_others_from_reading_and_publishing(twin, ca
             connection.execute(f"SELECT pg_try_advisory_lock{lock}")
         assert outcome(connection, f"SELECT kbhub.hold({number})")[0][0] == "42501"
     twin.write("new.md", f"# New\n\n{WORD}\n")
-
     assert twin.publish().added == 1
     assert search(twin.shared(), WORD).total == 1
     assert team.shared_bases(twin.database.server())[0].name == "notes"
@@ -231,7 +230,6 @@ def test_a_database_with_other_tables_keeps_its_counts(bare):
     stranger = psycopg.connect(bare.role("stranger").url, autocommit=True)
     assert outcome(stranger, "SELECT pg_relation_size('public.orders')") == [["(0,)"], []]
     bare.run("DROP TABLE public.orders")
-
     assert team.init(bare.server()) == (2, True)
     assert outcome(stranger, "SELECT pg_relation_size('pg_class')")[0][0] == "42501"
     stranger.close()

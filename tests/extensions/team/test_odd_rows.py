@@ -139,7 +139,6 @@ def test_rows_that_nobody_publishes_sink_no_other_base(damaged, kinds):
 
 def test_chunks_that_exist_and_are_gone_are_damage(damaged):
     damaged.database.run("INSERT INTO kbhub.gone SELECT base_id, chunk_id FROM kbhub.extent")
-
     assert "exist and are gone" in answer(damaged)[0]
 
 

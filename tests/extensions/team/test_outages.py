@@ -64,7 +64,6 @@ def skipped(hub) -> str:
 
 def test_a_server_that_is_not_there_is_skipped_with_the_reason(published):
     hub = both(published, "postgresql://127.0.0.1:1/team")
-
     reason = skipped(hub)
     assert "nothing listens there" in reason
     assert "nothing listens there" in status(hub).bases[0].problems[0].message
@@ -81,7 +80,6 @@ def test_a_server_that_is_gone_is_not_waited_for_each_time():
         with pytest.raises(EngineUnavailable) as refused:
             shared_bases(server)
         errors.append(refused.value)
-
     assert errors[0] is errors[1]
 
 
@@ -95,7 +93,6 @@ def deaf():
 def test_a_server_that_never_answers_is_given_up_on(published):
     with deaf() as port:
         reason = skipped(both(published, f"postgresql://127.0.0.1:{port}/team", timeout=QUICK))
-
     assert f"no connection within {QUICK} s" in reason
 
 
@@ -104,7 +101,6 @@ def test_a_statement_that_takes_too_long_is_given_up_on(published):
     with psycopg.connect(published.database.url()) as other:
         other.execute("LOCK TABLE kbhub.posting IN ACCESS EXCLUSIVE MODE")
         assert f"did not answer within {QUICK} s" in skipped(hub)
-
     assert len(search(hub, "xylophone").hits) == 5
 
 
@@ -168,7 +164,6 @@ def test_a_full_disk_undoes_the_run(published):
     published.write("new.md", "# New\n\nzebra\n")
     with pytest.raises(EngineUnavailable, match="its disk or memory is full"):
         published.publish()
-
     assert search(published.shared(), "zebra").total == 0
     published.database.run("DROP TRIGGER fill ON kbhub.chunk")
     assert published.publish().added == 1
@@ -192,9 +187,7 @@ def test_tls_is_verified_off_this_machine():
 def test_a_password_never_stands_in_the_config(environment, kbhub):
     config = environment.home / ".kbhub.json"
     config.write_text(json.dumps({"bases": {"t": {"engine": "postgresql://me:s3cret@kb.example/t"}}}))
-
     result = kbhub("status")
-
     assert "~/.pgpass" in result.err
     assert "s3cret" not in result.err + result.out
 
@@ -212,7 +205,6 @@ def test_whatever_url_is_given_is_used_or_refused_in_a_sentence(scheme, user, ho
         return
     database, _ = split_engine_url(url)
     database_name(url)
-
     with pytest.raises(EngineUnavailable):
         Server(database, QUICK, {}).connect()
 
@@ -245,9 +237,7 @@ def test_an_empty_password_is_none(url):
 )
 def test_a_wrong_entry_is_told(environment, kbhub, entry, said):
     environment.configure(bases={"t": entry})
-
     result = kbhub("status")
-
     assert result.code == 2
     assert said in result.err
     assert "bases.t" in result.err
@@ -257,16 +247,13 @@ def test_a_pointer_of_a_repository_names_no_database(environment, kbhub):
     """Only the user's own config does: a clone cannot make anybody connect anywhere."""
     environment.write(".kbhub.json", json.dumps({"knowledge": "knowledge", "engine": "postgresql://127.0.0.1:1/x"}))
     environment.write("knowledge/a.md", "# A\n\nxylophone\n")
-
     result = kbhub("search", "xylophone", code=0)
-
     assert "knowledge" not in result.err or "engine" in result.err
     assert "a.md" in result.out
 
 
 def test_doctor_says_who_one_is_there(published):
     found = {one.check: one for one in examine(published.shared()).findings if one.subject == "notes"}
-
     assert found["engine"].level == found["index"].level == "ok"
     assert "role postgres" in found["engine"].message
     assert "10 documents" in found["index"].message
@@ -279,9 +266,7 @@ def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkey
     monkeypatch.setattr(
         "kbhub.extensions.team.engine.find_spec", lambda name: None if "psycopg" in name else found(name)
     )
-
     result = search(both(published, published.database.url()), "xylophone")
-
     assert [hit.ref for hit in result.hits] == ["own@a.md"]
     assert any("kbhub[postgres]" in problem.message for problem in both(published, published.database.url()).missing())
 
@@ -314,7 +299,6 @@ def test_a_publisher_of_a_replica_is_told_to_name_the_primary(published):
     database = published.database
     database.run(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on")
     published.write("new.md", "# New\n\nzebra\n")
-
     with pytest.raises(EngineUnavailable, match=r"it is a read-only replica\. Name the primary server"):
         published.publish()
 
@@ -379,8 +363,6 @@ def test_a_company_root_is_named_in_the_url(twin, port, authority, tmp_path):
     hub = twin.local()
     (base,) = hub.select([twin.name])
     server = Server(url(twin.database, port, f"&sslrootcert={tmp_path}/root.pem"), 20, {})
-
     publish(base, server, "notes", hub.embedder(), hub.limits())
-
     assert [one.name for one in shared_bases(server)] == ["notes"]
     server.close()

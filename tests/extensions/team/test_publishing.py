@@ -56,9 +56,7 @@ def test_a_document_with_a_credential_stays_at_home(twin, count):
     fill(twin, count)
     _, token = next((name, text) for name, text in secrets(400, seed=2) if name == "stripe")
     twin.write("deploy.md", f"# Deploy\n\nThe xylophone uses\n{token}\n")
-
     (problem,) = twin.publish().failed
-
     assert problem.subject == "deploy.md"
     assert "Stripe key" in problem.message
     assert "--allow-secret" in problem.message
@@ -75,7 +73,6 @@ def test_only_what_changed_travels(twin):
     twin.write("notes/000.md", "# Changed\n\nStatus: deprecated\n\nAn unheard-of xylophone.\n")
     (twin.folder / "notes/001.md").rename(twin.folder / "moved.md")
     third = twin.publish()
-
     assert (first.added, first.vectors_made) == (30, first.chunks)
     assert (second.added, second.changed, second.unchanged, second.vectors_made) == (0, 0, 30, 0)
     assert (third.added, third.changed, third.removed, third.vectors_made) == (1, 1, 1, 1)
@@ -99,9 +96,7 @@ def test_readers_see_the_base_as_it_was_until_all_is_done(twin):
     hub, seen = twin.shared(), []
     for path in list(twin.folder.rglob("*.md")):
         path.write_text(f"# All different\n\nxylophone {path.stem}\n")
-
     twin.publish(progress=lambda *_: seen.append((refs(hub, "xylophone"), len(refs(hub, "deploy")))))
-
     assert seen
     assert all(found == [] and count for found, count in seen)
     assert len(refs(hub, "xylophone")) == 5
@@ -175,9 +170,7 @@ def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub
 def test_a_removed_base_is_gone_with_all_rows(twin):
     fill(twin)
     twin.publish()
-
     assert team.remove(twin.database.server(), "notes") == 30
-
     for table in ("member", *TABLES):
         assert twin.database.run(f"SELECT count(*) FROM kbhub.{table} WHERE base_id <> 0") == [(0,)], table
     with pytest.raises(IndexUnavailable, match="no base 'notes'"):
@@ -211,9 +204,7 @@ def test_another_model_makes_all_vectors_anew(twin):
     fill(twin)
     twin.publish()
     twin.database.run("UPDATE kbhub.meta SET value = '\"another\"' WHERE key = 'embedder'")
-
     result = search(twin.shared(), "deploy")
-
     assert any("keyword search only, until its vectors are recomputed" in note for note in result.notes)
     report = twin.publish()
     assert report.vectors_made == report.chunks
@@ -321,9 +312,7 @@ def test_indexing_a_shared_base_says_who_does(twin, kbhub):
     fill(twin, 3)
     twin.publish()
     twin.environment.configure(bases={"notes": {"engine": twin.database.url()}}, repos={"*": "notes"})
-
     result = kbhub("admin", "index", "notes", code=0)
-
     assert "notes is a shared base: its publisher syncs it" in result.err
 
 
@@ -345,7 +334,6 @@ def test_indexing_a_shared_base_says_who_does(twin, kbhub):
 )
 def test_a_wrong_call_is_told_in_a_sentence(kbhub, arguments, said):
     result = kbhub(*arguments)
-
     assert result.code != 0
     assert said in result.err
     assert "secret" not in result.err + result.out

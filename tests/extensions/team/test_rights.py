@@ -121,7 +121,6 @@ def test_a_role_cannot_stand_in_for_the_catalog(twin, filled):
         )
         connection.execute("GRANT SELECT ON pg_roles TO PUBLIC")
         connection.execute("CREATE TEMP TABLE member AS SELECT 1 AS base_id, current_user AS role, 3 AS rights")
-
         assert connection.execute("SELECT * FROM kbhub.bases()").fetchall() == []
 
 
@@ -136,7 +135,6 @@ def test_a_hidden_base_and_none_are_told_in_the_same_words(twin, filled):
         with pytest.raises(EngineUnavailable) as refused:
             team.grant(outsider, "postgres", "reader", name)
         reasons.append(str(refused.value).replace(name, "NAME"))
-
     assert reasons[:2] == reasons[2:]
     assert "there is no base 'NAME' that you may read" in reasons[0]
 
@@ -177,9 +175,7 @@ def test_a_role_in_a_group_has_its_rights(twin, filled):
     database.role("group")
     member = database.role("member")
     database.run(f"GRANT {database.role_name('group')} TO {database.role_name('member')}")
-
     team.grant(database.server(), database.role_name("group"), "reader", "b4")
-
     assert [base.name for base in team.shared_bases(member)] == ["b4"]
 
 
@@ -188,9 +184,7 @@ def test_the_schema_is_made_once_by_whoever_may(bare):
     plain = bare.role("plain")
     with pytest.raises(EngineUnavailable, match=r"may not do that|permission"):
         team.init(plain)
-
     bare.run(team.init_sql(admin=bare.role_name("plain")))
-
     assert team.init(bare.server()) == (VERSION, True)
     assert [member.role for member in team.members(bare.server())] == [bare.role_name("plain")]
     assert team.init_sql(bare.server()) == "-- Nothing to do.\n"
@@ -225,7 +219,6 @@ def people(twin):
 
 def test_what_one_remembers_the_others_find(people, twin):
     done = remember(people["ada"], FRIDAY, scope="team", tags=["deploy"], client="claude")
-
     assert done.did == "stored"
     for reader in ("ben", "eve"):
         (hit,) = search(people[reader], "deploy on friday").hits
@@ -316,10 +309,8 @@ def test_a_folder_is_never_published_over_memories(twin):
     team.describe(twin.database.server(), "notes", memories=True)
     remember(twin.shared(memories=True), FRIDAY, scope="team")
     twin.write("a.md", "# A\n")
-
     with pytest.raises(EngineUnavailable, match="agents remember in 'notes'"):
         twin.publish()
-
     assert search(twin.shared(), "fridays").total == 1
 
 
@@ -328,7 +319,5 @@ def test_documents_of_shared_bases_are_read_only(twin, kbhub):
     twin.publish()
     entry = {"engine": twin.database.url(), "writable": True, "timeout": 20}
     twin.environment.configure(bases={"notes": entry}, repos={"*": "notes"})
-
     result = kbhub("doc", "write", "notes@b.md", "--text", "# B", code=1)
-
     assert "is shared; change the files that its publisher publishes" in result.err

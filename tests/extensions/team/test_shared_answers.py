@@ -157,7 +157,6 @@ def same(twin, queries=QUERIES[::6]) -> tuple[Hub, Hub]:
 def test_every_read_and_every_answer_is_the_same(twin):
     fill(twin)
     twin.publish()
-
     local, shared = same(twin, QUERIES[:: 3 if twin.database.admin.info.server_version >= 180000 else 1])
     for verb in (
         lambda hub: read(hub, ["notes@guides/setup.md", "notes@日本.md:2", "notes@Setup", "notes@guides/*.md"]),
