@@ -32,13 +32,10 @@ def test_a_document_is_written_and_changed(kbhub, environment):
     assert text_of(environment, "a.md") == "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n- two\n\nEnd.\n"
 
 
-def test_keys_are_json_or_text(kbhub, environment):
+def test_keys_are_json_or_text_and_text_is_read_from_standard_input(kbhub, environment):
     given = ("--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
     kbhub("doc", "write", "a", "--mode", "update", *given)
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
-
-
-def test_text_is_read_from_standard_input(kbhub, environment):
     kbhub("doc", "write", "über", "-", stdin="# Über\n".encode())
     assert text_of(environment, "über.md").endswith("# Über\n")
     assert "UTF-8" in kbhub("doc", "write", "latin", "-", stdin=b"\xff", code=2).err

@@ -71,12 +71,10 @@ class TestSections:
         chunks = chunk("".join(f"{heading}\n{words(count)}" for heading, count in sections))
         assert " ".join("/".join(c.headings) or "-" for c in chunks) == paths
 
-    def test_a_bare_heading_goes_with_the_first_part_of_a_long_section(self):
+    def test_a_bare_heading_goes_with_what_it_heads_and_a_small_last_subsection_with_its_sibling(self):
         chunks = chunk(f"## Options\n[options]: #options\n### Tree\n{words(500)}")
         assert chunks[0].text.startswith("## Options\n[options]: #options\n### Tree\nword")
         assert {c.headings for c in chunks} == {("Options", "Tree")}
-
-    def test_a_small_last_subsection_joins_its_sibling_not_its_uncle(self):
         text = f"# T\n{words(60)}## A\n### A1\n{words(60)}### A2\n{words(10)}## B\n{words(60)}"
         found = [(c.headings, "A2" in c.text) for c in chunk(text)]
         assert found == [(("T",), False), (("T", "A"), True), (("T", "B"), False)]
@@ -129,12 +127,10 @@ class TestBreaks:
     def test_the_best_break_is_taken(self, text, line):
         assert chunk(text)[0].end_line == line
 
-    def test_a_list_is_cut_between_its_items(self):
+    def test_a_list_is_cut_between_its_items_and_an_announcement_not_from_what_it_announces(self):
         chunks = chunk("- item one two three\n  more words here\n" * 100)
         assert len(chunks) > 1
         assert all(c.text.startswith("- item") for c in chunks)
-
-    def test_an_announcement_is_not_cut_from_what_it_announces(self):
         text = f"{words(200)}\n{words(75)}So do this:\n\n{words(200)}"
         assert "So do this:\n\nword" in chunk(text)[1].text
 
@@ -152,11 +148,9 @@ class TestLongLines:
         assert first.text.startswith("# T\nA few")
         assert rest
 
-    def test_text_before_and_after_is_kept_apart(self):
+    def test_text_before_and_after_is_kept_apart_and_no_part_is_white_space_only(self):
         first, *_, last = chunk("before\n" + "word " * 600 + "\nafter\n")
         assert (first.text, last.text) == ("before", "after")
-
-    def test_no_part_is_white_space_only(self):
         line = " " * 9_000 + "a" + " " * 9_000 + "word " * 400
         parts = [line[start:end] for start, end in split_line(line)]
         assert "".join(parts) == line

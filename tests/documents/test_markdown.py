@@ -120,12 +120,10 @@ class TestFrontMatter:
         assert parse("---\naliases: ['Smith, John', 'C#', 3]\n---\n").aliases == ("Smith, John", "C#", "3")
         assert parse("---\nalias: One, Two\n---\n").aliases == ("One", "Two")
 
-    def test_is_closed_by_dashes_or_dots(self):
+    def test_is_closed_by_dashes_or_dots_and_may_be_empty(self):
         for closing in ("---", "...", "---  "):
             document = parse(f"---\na: 1\n{closing}\ntext\n")
             assert (document.body, document.front_matter) == (3, {"a": 1})
-
-    def test_may_be_empty(self):
         for text in ("---\n---\ntext\n", "---\n# nothing\n---\ntext\n"):
             document = parse(text)
             assert (document.front_matter, document.problems, document.lines[document.body]) == ({}, (), "text")
@@ -192,11 +190,9 @@ class TestHeadings:
     def test_lines_that_only_look_like_headings(self, line):
         assert headings(f"text\n\n{line}\n") == []
 
-    def test_setext_sections_as_in_changelogs(self):
+    def test_setext_sections_as_in_changelogs_of_up_to_three_lines_that_start_at_the_first(self):
         text = "TBD\n===\nUnreleased.\n\n15.2.0 (2026-07-15)\n===================\ntext\n\nPlatforms\n---\n* a\n"
         assert headings(text) == [(1, "TBD", 1), (1, "15.2.0 (2026-07-15)", 5), (2, "Platforms", 9)]
-
-    def test_a_setext_heading_may_have_three_lines_and_starts_at_the_first(self):
         assert headings("one\ntwo\nthree\n===\n") == [(1, "one two three", 1)]
         assert headings("one\ntwo\nthree\nfour\n---\n") == []
 

@@ -259,9 +259,6 @@ def test_a_log_is_read_as_a_stream():
     assert 30 == len(chunks_of(document, "session"))
 
 
-# In a base
-
-
 @pytest.fixture
 def logs(environment):
     """A base of logs, which have a limit of their own, with files beside them that are none."""
@@ -275,7 +272,7 @@ def logs(environment):
     return folder
 
 
-def test_only_logs_are_taken_and_a_turn_is_found_and_read(environment, logs):
+def test_only_logs_are_taken_a_turn_is_found_and_read_and_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
     hub = synced(environment)
     index = hub.index(hub.select(["logs"])[0])
     with index.snapshot():
@@ -288,6 +285,10 @@ def test_only_logs_are_taken_and_a_turn_is_found_and_read(environment, logs):
     )  # fmt: skip
     assert reading.text.split("\n")[1] == "The Makefile lacks the target." == hit.excerpt.strip()
 
+    environment.write(logs / "-work-shop" / "s-1.jsonl", CLAUDE + log(claude("user", "And the tests?")))
+    (report,) = hub.sync()
+    assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
+
 
 def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
     long = "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(12)) + "\n```\ncode\n\n\n```\n" + "long " * 2000
@@ -299,13 +300,6 @@ def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
     one, two = (hub.read([f"logs@{name}.jsonl"], every).readings[0] for name in ("one", "two"))
     assert (one.text, one.total_lines) == (two.text, two.total_lines)
     assert "```\ncode\n\n\n```" in two.text
-
-
-def test_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
-    hub = synced(environment)
-    environment.write(logs / "-work-shop" / "s-1.jsonl", CLAUDE + log(claude("user", "And the tests?")))
-    (report,) = hub.sync()
-    assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
 
 
 def test_commands_have_their_exit_status_and_edits_their_texts():

@@ -50,11 +50,14 @@ def folder(tmp_path):
     return made
 
 
-def test_markdown_files_are_taken_in_order_of_path_with_size_and_time(folder):
+def test_markdown_files_are_taken_in_order_and_a_base_that_is_gone_or_a_file_is_an_error(folder):
     put(folder, "b.md", "a/z.md", "a.md", "a-b.md", "c.markdown", "d.MDX", "E.Md")
     found = look(folder)
     assert list(found.files) == sorted(["E.Md", "a-b.md", "a.md", "a/z.md", "b.md", "c.markdown", "d.MDX"])
     assert found.files["a/z.md"] == (5, (folder / "a/z.md").stat().st_mtime_ns)
+    for path in (folder / "missing", folder / "a.md"):
+        with pytest.raises(BaseUnavailable, match=r"Cannot read the folder of base 'b': .*(No such|Not a dir)"):
+            look(path)
 
 
 @pytest.mark.parametrize("base", [".knowledge", "node_modules/base"])
@@ -88,16 +91,6 @@ PARTS = "README.md other.md docs/a.md docs/x/b.md docs2/c.md src/d.md"
 def test_a_base_takes_and_leaves_what_it_says(folder, files, rules, left):
     put(folder, *files.split(), text="b.md\n")
     assert taken(folder, **rules) == left.split()
-
-
-def test_a_base_that_is_gone_or_a_file_is_an_error(folder):
-    put(folder, "a.md")
-    for path in (folder / "missing", folder / "a.md"):
-        with pytest.raises(BaseUnavailable, match=r"Cannot read the folder of base 'b': .*(No such|Not a dir)"):
-            look(path)
-
-
-# Ignore files
 
 
 @pytest.mark.parametrize(
@@ -272,9 +265,6 @@ def test_a_tree_that_is_deeper_than_any_is_cut_and_the_list_of_what_was_skipped_
     assert "More files were skipped" in found.skipped[-1].message
 
 
-# Links and special files
-
-
 def test_links_that_lead_out_are_skipped_and_reported(folder, tmp_path):
     put(tmp_path, "secret.md", "dir/x.md", "base2/y.md")
     put(folder, "real/a.md", text="12345678")
@@ -365,9 +355,6 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_taken():
     assert list(found.files) == ["a.md", "open/c.md"]
     assert found.unlisted == ("closed",)
     assert [problem.subject for problem in found.skipped] == ["closed"]
-
-
-# Opening
 
 
 ESCAPES = [
@@ -477,9 +464,6 @@ def test_many_names_are_judged_like_each_of_them(lines, prefix, names):
     layer = Layer(parse_rules(lines, "i"))
     each = [name for name in names if any(rule.matches(prefix + name, directory=False) for rule in layer.rules)]
     assert [name for name in layer.among(prefix, names) if layer.rule_for(prefix + name, directory=False)] == each
-
-
-# Why a file is left out
 
 
 REASONS = {

@@ -191,13 +191,12 @@ def test_front_matter_and_bytes_that_cannot_be_read_are_errors_at_their_lines(au
     assert {(one.ref, one.check) for one in both} == {("c.md", "encoding"), ("c.md", "front-matter")}
 
 
-def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text(audited, parsed_here):
+def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text_and_files_that_no_index_has_are_told(
+    audited, parsed_here, environment
+):
     found = only(audited({"a.docx": b"PK"}, checks=["encoding"]))
     assert found.message == "It cannot be read (it is no such file, or broken); left out."
     assert found.remedy.startswith("Save it again in the program that wrote it")
-
-
-def test_files_that_no_index_has_are_told(audited, environment):
     environment.env["KBHUB_LIMITS__FILE_BYTES"] = "1024"
     report = audited({"big.md": "x" * 2000, "small.md": "# S\n"}, checks=["files"])
     assert lines(report) == [("big.md", None, "warning", "files")]

@@ -35,9 +35,20 @@ def vault(environment):
     return environment
 
 
-def test_a_fix_replaces_the_faults_and_no_other_byte(vault):
+def test_a_dry_run_tells_the_same_and_writes_nothing_and_a_fix_replaces_the_faults_and_no_other_byte(vault):
     """Comments, quotes, blanks, line endings, titles and code stay as they are."""
     hub = synced(vault)
+    report = audit(hub, checks=["tags"])
+    before = {path: path.read_bytes() for path in vault.project.rglob("*.md")}
+    planned = fix(hub, report, dry_run=True)
+    assert before == {path: path.read_bytes() for path in vault.project.rglob("*.md")}
+    assert planned.dry_run
+    (change,) = fix(hub, report).changes
+    assert planned.changes == (change,)
+    assert (change.ref, change.line, change.check, change.before, change.after) == (
+        "a.md", 3, "tags", "Runbooks", "runbook",
+    )  # fmt: skip
+
     fixed = fix(hub, audit(hub))
 
     changes = (
@@ -54,20 +65,6 @@ def test_a_fix_replaces_the_faults_and_no_other_byte(vault):
     left = audit(hub)
     assert [one for one in left.findings if one.fix] == []
     assert [one for one in left.findings if one.check in ("links", "related", "tags", "headings")] == []
-
-
-def test_a_dry_run_tells_the_same_and_writes_nothing(vault):
-    hub = synced(vault)
-    report = audit(hub, checks=["tags"])
-    before = {path: path.read_bytes() for path in vault.project.rglob("*.md")}
-    planned = fix(hub, report, dry_run=True)
-    assert before == {path: path.read_bytes() for path in vault.project.rglob("*.md")}
-    assert planned.dry_run
-    (change,) = fix(hub, report).changes
-    assert planned.changes == (change,)
-    assert (change.ref, change.line, change.check, change.before, change.after) == (
-        "a.md", 3, "tags", "Runbooks", "runbook",
-    )  # fmt: skip
 
 
 def test_no_fix_is_offered_without_exactly_one_candidate_that_can_be_written(environment):
@@ -141,8 +138,9 @@ def test_the_command_mends_and_looks_again(vault, kbhub):
     assert kbhub("audit", "--check", "spelling")[1] == "5 documents in 1 base: no problems found.\n"
 
 
-def test_the_exit_code_tells_a_build(environment, kbhub):
+def test_the_exit_code_tells_a_build_and_nothing_to_audit_is_no_success(kbhub, environment):
     """Errors fail it unless it asks for more or less; a wrong call is told apart."""
+    assert "No knowledge is active here" in kbhub("audit", code=1).err
     environment.write("knowledge/a.md", "[x](gone.md)\n")
     environment.write("knowledge/b.md", "no title\n")
     assert [kbhub("audit", "--fail-on", level)[0] for level in ("error", "warning", "info", "never")] == [1, 1, 1, 0]
@@ -151,10 +149,6 @@ def test_the_exit_code_tells_a_build(environment, kbhub):
     assert kbhub("audit", "nope")[0] == 2
     assert kbhub("audit", "--dry-run")[0] == 2
     assert kbhub("audit", "--fail-on", "nope")[0] == 2
-
-
-def test_nothing_to_audit_is_no_success(kbhub):
-    assert "No knowledge is active here" in kbhub("audit", code=1).err
 
 
 PYTHON = '''

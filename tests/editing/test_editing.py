@@ -74,9 +74,6 @@ def found(hub, words):
     return [hit.ref for hit in hub.search(Query(text=words, mode="keyword")).hits]
 
 
-# Create
-
-
 def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop):
     done = write_document(hub, "guides/cache", text="# Cache\n\nEvict the platypus first.\n", client="codex")
     assert bytes_of(shop, "guides/cache.md") == (
@@ -160,23 +157,25 @@ def test_another_base_is_written_where_the_user_says_so(hub, shop):
             act()
 
 
-def test_read_only_takes_writing_away(shop):
+def test_read_only_takes_writing_away_and_a_document_larger_than_the_limit_is_not_written(shop):
     hub = shop.hub(env={**shop.env, "KBHUB_READ_ONLY": "true"})
     append = partial(write_document, hub, "rollback.md", text="x", mode="append")
     for act in (partial(write_document, hub, "x", text="# X"), append, partial(delete_document, hub, "rollback.md")):
         with pytest.raises(WriteRefused, match="KBHUB_READ_ONLY"):
             act()
+    hub = shop.hub(env={**shop.env, "KBHUB_LIMITS__FILE_BYTES": "400"})
+    with pytest.raises(WriteRefused, match="400"):
+        write_document(hub, "rollback", text="x" * 300, mode="append")
+    with pytest.raises(WriteRefused, match="400"):
+        write_document(hub, "new", text="x" * 400)
 
 
-def test_docs_are_not_written(environment):
+def test_docs_and_a_project_base_outside_the_repository_are_not_written(environment):
     """A folder that was found, not chosen, is left alone."""
     environment.write("docs/guide.md", "# Guide\n")
     hub = environment.hub()
     with pytest.raises(WriteRefused, match="kbhub init"):
         write_document(hub, "docs/new.md", text="# New")
-
-
-def test_a_project_base_outside_the_repository_is_not_written(environment):
     (environment.project.parent / "shop.knowledge").mkdir()
     hub = environment.hub()
     with pytest.raises(WriteRefused, match="kbhub base trust --writable"):
@@ -213,16 +212,13 @@ def test_hostile_and_useless_paths_are_refused(hub, shop):
         assert before == snapshot(shop.home.parent, leaving_out=kept), ref
 
 
-def test_names_that_people_use_are_taken(hub):
+def test_names_that_people_use_are_taken_and_a_folder_that_differs_by_case_is_named(hub, shop):
+    """One of the two could not be checked out elsewhere."""
     for ref in ("日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"):
         done = write_document(hub, ref, text="# Xylophone\n")
         assert done.indexed
         assert done.ref in found(hub, "xylophone")
         assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
-
-
-def test_a_folder_that_differs_by_case_is_named(hub, shop):
-    """One of the two could not be checked out elsewhere."""
     write_document(hub, "Guides/a", text="# A")
     with pytest.raises(WriteRefused, match="'Guides'"):
         write_document(hub, "guides/b", text="# B")
@@ -341,21 +337,14 @@ def test_writers_at_once_lose_nothing(shop):
     assert {f"- {number}.{turn}" for number in range(3) for turn in range(3)} <= set(lines)
 
 
-# Append and update
-
-
-def test_a_line_is_appended_to_a_section_proper(hub, shop):
-    """Above its first subsection, in the list that is there, and nothing else changes."""
+def test_text_is_appended_to_a_section_proper_and_a_subsection_below_the_others(hub, shop):
+    """Above its first subsection, in the list that is there, and nothing else changes; with a heading, at the end."""
     done = write_document(hub, "rollback", text="- 2025-11-22 Cy", mode="append", section="log")
     expected = ROLLBACK.replace("- 2025-01-01 Ada\n", "- 2025-01-01 Ada\n- 2025-11-22 Cy\n")
     assert bytes_of(shop, "rollback.md").decode() == expected
     assert expected.splitlines()[done.start_line - 1 : done.end_line] == ["- 2025-11-22 Cy"]
-
-
-def test_a_subsection_is_appended_below_the_others(hub, shop):
-    """Text that begins with a heading goes to the end of the section."""
     write_document(hub, "rollback", text="### Oldest\n\n- 2023", mode="append", section="Rolling back > Log")
-    expected = ROLLBACK.replace("## See also", "### Oldest\n\n- 2023\n\n## See also")
+    expected = expected.replace("## See also", "### Oldest\n\n- 2023\n\n## See also")
     assert bytes_of(shop, "rollback.md").decode() == expected
 
 
@@ -380,18 +369,15 @@ def test_headings_in_code_are_none(hub, shop):
         write_document(hub, "rollback", text="```\nls", mode="append", section="Log")
 
 
-def test_updating_replaces_the_body_and_keeps_the_front_matter(hub, shop):
-    done = write_document(hub, "rollback", text="# Rolling back\n\nCall Ada.\n", mode="update")
-    head = ROLLBACK[: ROLLBACK.index("# Rolling")]
-    assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
-    assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See also`.",)
-
-
-def test_updating_a_section_leaves_the_others(hub, shop):
+def test_updating_a_section_leaves_the_others_and_updating_the_body_keeps_the_front_matter(hub, shop):
     write_document(hub, "rollback", text="See the wiki.", mode="update", section="See also")
     assert bytes_of(shop, "rollback.md").decode() == ROLLBACK.replace("Nothing.", "See the wiki.")
     write_document(hub, "rollback", text="## See too\n\nNothing.", mode="update", section="See also")
     assert bytes_of(shop, "rollback.md").decode() == ROLLBACK.replace("See also", "See too")
+    done = write_document(hub, "rollback", text="# Rolling back\n\nCall Ada.\n", mode="update")
+    head = ROLLBACK[: ROLLBACK.index("# Rolling")]
+    assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
+    assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See too`.",)
 
 
 def test_a_text_with_front_matter_is_a_whole_document_and_said_where_it_cannot_be_read(hub, shop):
@@ -417,12 +403,19 @@ def test_keys_are_set_without_touching_anything_else(hub, shop):
     assert bytes_of(shop, "rollback.md").decode() == expected.replace(removed, "")
 
 
-def test_what_is_as_asked_already_is_not_written(hub, shop):
+def test_what_is_as_asked_already_is_not_written_and_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
     file = shop.project / "knowledge" / "rollback.md"
     before = file.stat()
     done = write_document(hub, "rollback", front_matter={"owner": "Ada", "tags": ["ops", "runbook"]}, mode="update")
     assert (done.action, done.before) == ("unchanged", done.hash)
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    file.chmod(0o640)
+    write_document(hub, "rollback", text="x", mode="append")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert [path.name for path in file.parent.iterdir()] == ["rollback.md"]
+    file.chmod(0o440)
+    with pytest.raises(WriteRefused, match="read-only"):
+        write_document(hub, "rollback", text="y", mode="append")
 
 
 def test_line_endings_and_a_missing_newline_stay_and_a_document_that_does_not_decode_is_left_alone(hub, shop):
@@ -434,17 +427,6 @@ def test_line_endings_and_a_missing_newline_stay_and_a_document_that_does_not_de
     with pytest.raises(WriteRefused, match="lose bytes"):
         write_document(hub, "latin", text="x", mode="append")
     assert bytes_of(shop, "latin.md") == b"# Caf\xe9\n"
-
-
-def test_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
-    file = shop.project / "knowledge" / "rollback.md"
-    file.chmod(0o640)
-    write_document(hub, "rollback", text="x", mode="append")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert [path.name for path in file.parent.iterdir()] == ["rollback.md"]
-    file.chmod(0o440)
-    with pytest.raises(WriteRefused, match="read-only"):
-        write_document(hub, "rollback", text="y", mode="append")
 
 
 def test_a_stale_edit_is_refused(hub, shop):
@@ -488,17 +470,6 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words_of_every_edge(hub, 
         assert isinstance(caught.value, UsageError) or ref == "new.md"
         assert not re.search(r"`(text|front_matter|based_on|\w+_document)`|--", str(caught.value))
     assert snapshot(shop.project / "knowledge") == before
-
-
-def test_a_document_larger_than_the_limit_is_not_written(shop):
-    hub = shop.hub(env={**shop.env, "KBHUB_LIMITS__FILE_BYTES": "400"})
-    with pytest.raises(WriteRefused, match="400"):
-        write_document(hub, "rollback", text="x" * 300, mode="append")
-    with pytest.raises(WriteRefused, match="400"):
-        write_document(hub, "new", text="x" * 400)
-
-
-# Warnings
 
 
 def test_what_a_reader_would_stumble_over_is_said(hub, shop):

@@ -47,9 +47,6 @@ def text_of(environment, path):
     return (environment.project / "knowledge" / path).read_bytes().decode()
 
 
-# Trash
-
-
 def test_a_deleted_document_comes_back_as_it_was(hub, shop):
     """Bytes and mode; search forgets and finds it at once; nobody else reads the trash."""
     file = shop.project / "knowledge" / "rollback.md"
@@ -95,7 +92,7 @@ def test_restoring_never_overwrites(hub, shop):
     assert len(Trash(hub.data).documents()) == 2
 
 
-def test_the_one_deleted_last_is_restored_by_its_ref(shop):
+def test_the_one_deleted_last_is_restored_by_its_ref_and_a_base_that_is_not_active_gets_nothing_back(shop):
     """A folder that went meanwhile is made again."""
     for moment, text in ((NOON, "# One"), (NOON + 1, "# Two")):
         hub = shop.hub(clock=lambda moment=moment: moment)
@@ -107,8 +104,6 @@ def test_the_one_deleted_last_is_restored_by_its_ref(shop):
     with pytest.raises(KbhubError, match="--list"):
         restore(hub, "drafts/b.md")
 
-
-def test_a_base_that_is_not_active_gets_nothing_back(shop):
     delete_document(shop.hub(), "notes@vim.md")
     shop.configure()
     with pytest.raises(WriteRefused, match="notes"):
@@ -156,9 +151,6 @@ def test_emptying_one_trash_leaves_the_other(shop):
     assert [entry.ref for entry in Trash(later.data).documents()] == ["index.md"]
 
 
-# Renaming
-
-
 def test_a_document_gets_another_path(hub, shop):
     """Byte for byte, found at once, and the links that broke are listed with what they should be."""
     before = text_of(shop, "rollback.md")
@@ -199,16 +191,13 @@ def test_links_are_mended_on_request(hub, shop):
     )  # fmt: skip
 
 
-def test_a_moved_document_keeps_its_own_links(hub, shop):
+def test_a_moved_document_keeps_its_own_links_and_a_name_that_differs_by_case_alone_is_another_name(hub, shop):
     done = rename(hub, "guides/deploy.md", "ops/eu/", update_links=True)
     assert done.ref == "ops/eu/deploy.md"
     assert text_of(shop, "ops/eu/deploy.md") == (
         "# Deploy\n\n![p](../../guides/img/a.png) [back](../../rollback.md) [[index]]\n"
     )
     assert "related: [rollback, 'ops/eu/deploy']  # both" in text_of(shop, "index.md")
-
-
-def test_a_name_that_differs_by_case_alone_is_another_name(hub, shop):
     done = rename(hub, "rollback.md", "Rollback.md")
     assert done.ref == "Rollback.md"
     names = {file.name for file in (shop.project / "knowledge").iterdir()}

@@ -24,10 +24,9 @@ def calls(text):
     return re.findall(r'read\(refs="([^"]+)"\)', text)
 
 
-# -- a session starts
-
-
-def test_a_start_names_the_bases_and_tells_standing_and_strong_memories(shop, environment):
+def test_a_start_names_the_bases_and_tells_standing_and_strong_memories_and_one_confirmed_again_and_again(
+    shop, environment, clock
+):
     text = said(shop, event("session-start", environment.project))
     assert "project (11)" in text.splitlines()[0]
     assert 'search(query="…")' in text.splitlines()[1]
@@ -40,8 +39,6 @@ def test_a_start_names_the_bases_and_tells_standing_and_strong_memories(shop, en
     assert "in English" in text
     assert "Monday" not in text
 
-
-def test_a_memory_that_is_confirmed_again_and_again_is_a_standing_one(shop, environment, clock):
     found = remember(shop, "The staging database is restored every Monday.").memory
     for _ in range(12):
         clock.pass_days(1)
@@ -63,9 +60,6 @@ def test_a_project_without_notes_is_not_greeted(environment, name):
     hub = synced(environment)
     let_speak(hub)
     assert said(hub, event(name, environment.project)) == ""
-
-
-# -- a subagent starts
 
 
 def test_each_subagent_is_told_how_to_search_and_what_stands(shop, environment):
@@ -90,9 +84,6 @@ def test_a_subagent_is_told_how_to_search_though_the_notes_may_not_speak(environ
     text = said(hub, event("subagent-start", environment.project))
     assert text.splitlines()[1].startswith("Ask it before guessing: search(")
     assert ("project (" in text, len(text.splitlines())) == (False, 2)
-
-
-# -- a prompt
 
 
 def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(shop, environment):
@@ -191,9 +182,6 @@ def test_a_prompt_that_names_a_document_by_its_title_brings_it(shop, environment
     )
 
 
-# -- a tool
-
-
 def test_a_file_that_is_worked_on_brings_what_is_about_it(shop, environment):
     ref = remember(shop, "charge() must not round: cents are integers.", about=["src/pay.py"]).memory.ref
     for client in CLIENTS:
@@ -204,12 +192,15 @@ def test_a_file_that_is_worked_on_brings_what_is_about_it(shop, environment):
             assert "cents are integers" in text
 
 
-def test_a_file_is_meant_however_it_is_written(shop, environment):
+def test_a_file_is_meant_however_it_is_written_and_a_document_filed_under_its_path_is_about_it(shop, environment):
     project = environment.project
     paths = ("src/pay.py", "./src/pay.py", "src/../src/pay.py", f"{project}/src/pay.py")
     for session, path in enumerate(paths):
         assert calls(said(shop, edit(project, path, session=f"s{session}"))) == ["webhooks.md"], path
     assert calls(said(shop, edit(project / "src", "pay.py", session="below"))) == ["webhooks.md"]
+    environment.write("knowledge/src/hooks.py.md", "# How hooks are called\n\nInside out.\n")
+    shop.sync()
+    assert calls(said(shop, edit(environment.project, "src/hooks.py"))) == ["src/hooks.py.md"]
 
 
 def test_a_memory_about_a_symbol_comes_where_the_symbol_is_worked_on(shop, environment):
@@ -225,12 +216,6 @@ def test_a_memory_about_a_symbol_comes_where_the_symbol_is_worked_on(shop, envir
     assert charge not in calls(said(shop, edit(environment.project, "src/pay.py", "recharge(x)", session="three")))
 
 
-def test_a_document_filed_under_the_path_of_a_file_is_about_it(environment, shop):
-    environment.write("knowledge/src/hooks.py.md", "# How hooks are called\n\nInside out.\n")
-    shop.sync()
-    assert calls(said(shop, edit(environment.project, "src/hooks.py"))) == ["src/hooks.py.md"]
-
-
 def test_what_is_no_file_of_the_project_or_a_link_out_of_it_brings_nothing(shop, environment):
     paths = ("src/new.py", "/etc/hosts", "src", "", "\0", "x" * 5000, "~/.ssh/id_rsa", "knowledge/cache.md")
     for path in paths:
@@ -238,9 +223,6 @@ def test_what_is_no_file_of_the_project_or_a_link_out_of_it_brings_nothing(shop,
     (environment.project / "src/pay.py").unlink()
     (environment.project / "src/pay.py").symlink_to("/etc/hosts")
     assert said(shop, edit(environment.project, "src/pay.py")) == ""
-
-
-# -- once, and little
 
 
 def test_nothing_is_told_twice_in_a_session(shop, environment):
@@ -317,8 +299,6 @@ def test_a_broken_record_of_a_session_is_no_obstacle(shop, environment):
     file.write_bytes(b'{"refs": 7}\nnull\n\xff\n{"tokens": "x"}\n' + file.read_bytes()[:20])
     assert said(shop, event("prompt", environment.project, prompt=REFUND_PROMPT))
 
-
-# -- passages have what names the subject of a prompt, and a page named after it goes first
 
 PAGES = {
     "authentication.md": "# Authentication\n\nThe client authenticates with a password for each private index. "

@@ -57,12 +57,17 @@ def test_to_search_among_memories_renews_vectors_of_another_model(environment, h
         assert index.meta("embedder") == hub.embedder().fingerprint
 
 
-def test_without_memories_there_are_no_bases_for_them(environment, hub):
+def test_without_memories_or_where_kbhub_is_off_there_are_no_bases_for_them(environment, hub):
     assert hub.discovery().bases == ()
     remember(hub, VPN, scope="user")
     assert [base.id for base in hub.discovery().bases] == ["user"]
     forget(hub, everything=True, scope="user")
     assert hub.discovery().bases == ()
+    remember(hub, VPN)
+    off = environment.hub(env={**environment.env, "KBHUB_DISABLE": "1"})
+    assert off.discovery().bases == ()
+    environment.write(".kbhub.json", '{"enabled": false}')
+    assert environment.hub().discovery().bases == ()
 
 
 def test_other_projects_do_not_see_it_and_the_users_own_are_seen_everywhere(hub, there):
@@ -314,14 +319,6 @@ def test_without_a_project_there_is_only_the_users_scope(environment):
     assert remember(hub, VPN, scope="user").did == "stored"
 
 
-def test_where_kbhub_is_off_memories_are_off(environment, hub):
-    remember(hub, VPN)
-    off = environment.hub(env={**environment.env, "KBHUB_DISABLE": "1"})
-    assert off.discovery().bases == ()
-    environment.write(".kbhub.json", '{"enabled": false}')
-    assert environment.hub().discovery().bases == ()
-
-
 def test_shared_memories_lie_in_the_project_if_the_user_allowed_it(environment, hub):
     environment.write("knowledge/a.md", "# Cats\n\nCats sleep.\n")
     environment.configure(memory={"shared": True})
@@ -498,13 +495,22 @@ def test_a_definition_is_found_in_any_language(code, symbol, first, lines):
     assert (len(found.split("\n")) if found else 0) == lines
 
 
-def test_counts_that_cannot_be_read_cost_no_memory(environment, hub):
+def test_counts_that_cannot_be_read_and_a_cache_that_is_thrown_away_cost_no_memory(environment, hub):
+    """The index of memories is in the cache, and the memories are not."""
     one = remember(hub, VPN).memory
     counts = environment.home.parent / "data" / "memories" / "uses.db"
     counts.write_bytes(b"not a database, whatever it is called" * 100)
     assert memories(hub).memories[0].uses == 0
     assert remember(hub, id=one.id).memory.uses == 1
     assert counts.with_suffix(".aside.db").exists()
+
+    (base,) = [base for base in hub.discovery().bases if base.origin == "memory"]
+    path = index_path(base, hub.cache)
+    assert path.is_relative_to(environment.home.parent / "cache")
+    path.unlink()
+    fresh = environment.hub(clock=hub.options.clock)
+    assert memories(fresh).memories[0].uses == 1
+    assert not list(environment.project.glob("*.md"))
 
 
 def test_a_broken_front_matter_is_left_for_its_owner_to_mend(environment, hub):
@@ -560,16 +566,3 @@ def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, h
     done = forget(hub, everything=True)
     assert (len(done.memories), done.trash, done.notes) == (2, None, ())
     assert [path for path in (environment.home.parent / "data" / "trash").rglob("*") if path.is_file()] == []
-
-
-def test_the_index_of_memories_is_in_the_cache_and_the_memories_are_not(environment, hub):
-    """To throw the cache away loses nothing."""
-    one = remember(hub, VPN).memory
-    remember(hub, id=one.id)
-    (base,) = [base for base in hub.discovery().bases if base.origin == "memory"]
-    path = index_path(base, hub.cache)
-    assert path.is_relative_to(environment.home.parent / "cache")
-    path.unlink()
-    fresh = environment.hub(clock=hub.options.clock)
-    assert memories(fresh).memories[0].uses == 1
-    assert not list(environment.project.glob("*.md"))

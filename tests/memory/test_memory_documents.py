@@ -77,11 +77,14 @@ def test_what_cannot_be_a_text_a_tag_or_a_namespace_is_refused(checked, given):
             checked(one)
 
 
-def test_texts_tags_and_namespaces_are_written_in_one_way():
+def test_texts_tags_and_namespaces_are_written_in_one_way_and_a_title_is_the_first_line_cut_at_a_word():
     assert checked_text("x" * MAX_TEXT_BYTES) == "x" * MAX_TEXT_BYTES
     assert checked_tags(["#ops", "ops", "api/v1", "größe"]) == ("ops", "api/v1", "größe")
     assert checked_namespace("/Ops/Deploy/") == "ops/deploy"
     assert parsed("a.md", "---\nnamespace: /Ops/\ufb01les/\n---\n".encode()).facts.namespace == "ops/files"
+    assert title_of("\n## Why we tag\nmore") == "Why we tag"
+    assert len(title_of("word " * 40)) < 80
+    assert title_of("Why\u2028we  tag\x85now") == "Why we tag now"
 
 
 @pytest.mark.parametrize(
@@ -102,12 +105,6 @@ def test_any_text_gives_a_name_that_stays_in_its_folder(text):
     assert name
     assert not set(name) & set("/\\\0\n.:")
     assert len(name.encode()) <= 200
-
-
-def test_a_title_is_the_first_line_cut_at_a_word():
-    assert title_of("\n## Why we tag\nmore") == "Why we tag"
-    assert len(title_of("word " * 40)) < 80
-    assert title_of("Why\u2028we  tag\x85now") == "Why we tag now"
 
 
 @given(st.text(max_size=300).filter(str.strip))
@@ -245,13 +242,21 @@ def place(result, part):
     return next(number for number, hit in enumerate(result.hits) if part in hit.excerpt)
 
 
-def test_a_faded_memory_ranks_below_a_fresh_equal(hub, clock):
-    remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
+def test_a_faded_memory_ranks_below_a_fresh_equal_and_use_lifts_it_above(hub, clock):
+    first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
     clock.pass_days(300)
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
     result = search(hub, "when does the staging cluster restart")
     assert place(result, "gamma") < place(result, "alpha")
     assert 0.9 <= result.hits[place(result, "alpha")].trace.factors["strength"] < 1
+
+    clock.now += 60
+    remember(hub, id=first.memory.id)  # both hold
+    search(hub, "staging")
+    for _ in range(7):
+        count_refs(hub, [first.memory.ref])
+    result = search(hub, "when does the staging cluster restart")
+    assert place(result, "alpha") < place(result, "gamma")
 
 
 def test_a_strong_old_memory_does_not_bury_a_better_document(environment, hub):
@@ -264,18 +269,6 @@ def test_a_strong_old_memory_does_not_bury_a_better_document(environment, hub):
     for _ in range(30):
         count_refs(hub, [made.memory.ref])
     assert search(hub, "how do I roll back a release").hits[0].path == "rollback.md"
-
-
-def test_use_lifts_a_memory_above_its_equal(hub, clock):
-    first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
-    remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
-    clock.now += 60
-    remember(hub, id=first.memory.id)  # both hold
-    search(hub, "staging")
-    for _ in range(7):
-        count_refs(hub, [first.memory.ref])
-    result = search(hub, "when does the staging cluster restart")
-    assert place(result, "alpha") < place(result, "gamma")
 
 
 OLD = "The cleanup job runs at 2 am."
@@ -301,7 +294,7 @@ def test_what_ends_something_replaces_what_names_it_and_an_excerpt_is_the_text(h
     assert [old.id in remember(hub, text).memory.may_supersede for text in said] == [False, False, True]
 
 
-def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(hub, clock):
+def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one_call_supersedes_it(hub, clock):
     old, new = pair(hub, clock)
     assert [one.id for one in new.near] == [old.id]
     assert new.memory.may_supersede == (old.id,)
@@ -313,9 +306,6 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed(hub, cl
     first, second = search(hub, QUESTION).hits
     assert (first.ref, first.outdated, second.outdated) == (old.ref, None, None)
 
-
-def test_one_call_supersedes_without_a_new_text(hub, clock):
-    old, new = pair(hub, clock)
     settled = remember(hub, id=new.memory.id, supersedes=[old.id]).memory
     assert (settled.supersedes, settled.may_supersede) == ((old.id,), ())
     assert [hit.outdated for hit in search(hub, QUESTION).hits] == [None, f"superseded by {settled.id}"]

@@ -251,15 +251,6 @@ def test_what_was_forgotten_does_not_come_back_unless_it_is_restored(two, tmp_pa
     assert len(one.files()) == len(stale.files()) == 1
 
 
-def test_a_file_deleted_by_hand_is_deleted_everywhere(two):
-    one, other = two
-    name = on_both(two)
-    file_of(one, name).unlink()
-    meet(one, other)
-    assert other.files() == {}
-    assert [entry.id for entry in trashed(other.hub)] == [name]
-
-
 def test_files_may_swap_their_names(two):
     one, other = two
     one.remember("Something.")
@@ -286,8 +277,8 @@ def test_an_edit_by_hand_counts_from_when_its_file_was_written(two):
     assert [memory.text for memory in memories(other.hub).memories] == ["The timeout is 90 s."]
 
 
-def test_a_new_remote_and_an_emptied_one_take_nothing_away(two, shelf):
-    one, _ = two
+def test_a_new_remote_an_emptied_one_and_a_lost_folder_take_nothing_away(two, shelf):
+    one, other = two
     one.remember("The timeout is 30 s.")
     one.sync()
     files = one.files()
@@ -297,8 +288,6 @@ def test_a_new_remote_and_an_emptied_one_take_nothing_away(two, shelf):
     assert one.sync().here.deleted == 0
     assert one.files() == files
 
-
-def test_a_lost_folder_takes_nothing_away(two):
     one, other = two
     on_both(two)
     shutil.rmtree(other.folder)
@@ -317,7 +306,7 @@ def test_clones_of_a_machine_share_what_was_synced(two, tmp_path):
     assert (done.here.added, done.there.deleted) == (0, 1)
 
 
-def test_uses_are_counted_once(two):
+def test_uses_are_counted_once_and_a_file_deleted_by_hand_is_deleted_everywhere(two):
     one, other = two
     name = on_both(two)
     for machine in (one, other, other):
@@ -325,6 +314,10 @@ def test_uses_are_counted_once(two):
     for _ in range(3):
         meet(one, other)
     assert [memory.uses for machine in two for memory in memories(machine.hub).memories] == [3, 3]
+    file_of(one, name).unlink()
+    meet(one, other)
+    assert other.files() == {}
+    assert [entry.id for entry in trashed(other.hub)] == [name]
 
 
 def test_a_credential_stays_where_it_is(two):

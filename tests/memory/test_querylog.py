@@ -43,23 +43,6 @@ def ask(hub, text, client=None, **fields):
     return result
 
 
-def test_a_query_is_noted_with_what_it_found(environment, hub):
-    """In the data directory, in files of any kind that belong to the current user only."""
-    result = ask(hub, "how do we roll back a release", client="some-agent")
-    ask(hub, "rollback", mode="keyword")
-
-    log = show_log(hub)
-    (second, first) = log.queries
-    assert (log.total, log.logged, log.days) == (2, True, 90)
-    assert (first.text, first.client, first.verdict) == ("how do we roll back a release", "some-agent", "strong")
-    assert (first.asked, first.mode, first.bases) == ("2027-01-15T08:00:00+00:00", "hybrid", ("project",))
-    assert (first.score, first.hits[0]) == (result.hits[0].score, "rollback.md")
-    assert (second.client, second.mode) == ("user", "keyword")
-    assert log.path.parent == environment.home.parent / "data" / "queries"
-    assert {oct(file.stat().st_mode & 0o777) for file in log.path.parent.iterdir()} == {"0o600"}
-    assert oct(log.path.parent.stat().st_mode & 0o777) == "0o700"
-
-
 def test_how_long_a_search_took_is_noted(hub, kbhub):
     """By the command, too; a query whose time nobody measured has none."""
     result = hub.search(Query(text="rollback"))
@@ -82,12 +65,28 @@ def test_the_thread_writes_what_waits(hub, monkeypatch):
     assert QueryLog(log_path(hub)).count() == 1
 
 
-def test_pages_and_queries_of_nothing_are_not_noted(hub):
-    """A further page is no further question, and where nothing was searched nothing was found out."""
+def test_a_query_is_noted_with_what_it_found_and_pages_and_queries_of_nothing_are_not(hub, environment):
+    """A further page is no further question, and where nothing was searched nothing was found out. In the data
+    directory, in files of any kind that belong to the current user only.
+    """
     ask(hub, "rollback", offset=5)
     ask(hub, "  ")
     record(hub, SearchResult(query="x", mode="hybrid"), Query(text="x"))
     assert show_log(hub).total == 0
+
+    result = ask(hub, "how do we roll back a release", client="some-agent")
+    ask(hub, "rollback", mode="keyword")
+
+    log = show_log(hub)
+    (second, first) = log.queries
+    assert (log.total, log.logged, log.days) == (2, True, 90)
+    assert (first.text, first.client, first.verdict) == ("how do we roll back a release", "some-agent", "strong")
+    assert (first.asked, first.mode, first.bases) == ("2027-01-15T08:00:00+00:00", "hybrid", ("project",))
+    assert (first.score, first.hits[0]) == (result.hits[0].score, "rollback.md")
+    assert (second.client, second.mode) == ("user", "keyword")
+    assert log.path.parent == environment.home.parent / "data" / "queries"
+    assert {oct(file.stat().st_mode & 0o777) for file in log.path.parent.iterdir()} == {"0o600"}
+    assert oct(log.path.parent.stat().st_mode & 0o777) == "0o700"
 
 
 def test_a_reading_within_half_an_hour_counts_for_the_query_that_listed_it(hub, clock):

@@ -83,25 +83,16 @@ def test_a_gap_counts_on_and_is_found_once(hub, gap):
 
 
 @pytest.mark.usefixtures("gap")
-def test_a_document_closes_a_gap(environment, hub):
-    """As soon as something answers, the gap says what, and is in the list of all only."""
+def test_a_document_closes_a_gap_and_when_it_is_gone_five_more_askings_open_it_again(environment, hub, clock):
+    """As soon as something answers, the gap says what, and is in the list of all only. When the answer is gone, five
+    more askings in vain open it again, with what had answered it.
+    """
     write_answer(environment, hub)
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub).gaps == ()
     (closed,) = list_gaps(hub, every=True).gaps
     assert (closed.state, closed.answer) == ("answered", "coffee.md")
 
-
-@pytest.mark.usefixtures("gap")
-def test_a_memory_closes_a_gap(hub):
-    done = remember(hub, "Finance pays for the office coffee machine.", client="agent")
-    assert maintain(hub).answered == (COFFEE[0],)
-    assert list_gaps(hub, every=True).gaps[0].answer == done.memory.ref
-
-
-@pytest.mark.usefixtures("gap")
-def test_a_gap_that_was_answered_is_opened_again_and_says_so(environment, hub, clock):
-    """When the answer is gone, five more askings in vain open it again, with what had answered it."""
     answer = write_answer(environment, hub)
     maintain(hub)
     answer.unlink()
@@ -117,6 +108,13 @@ def test_a_gap_that_was_answered_is_opened_again_and_says_so(environment, hub, c
     (opened,) = list_gaps(hub).gaps
     assert (opened.state, opened.answer) == ("open", "coffee.md")
     assert opened.reopened
+
+
+@pytest.mark.usefixtures("gap")
+def test_a_memory_closes_a_gap(hub):
+    done = remember(hub, "Finance pays for the office coffee machine.", client="agent")
+    assert maintain(hub).answered == (COFFEE[0],)
+    assert list_gaps(hub, every=True).gaps[0].answer == done.memory.ref
 
 
 def test_a_gap_that_the_user_closed_stays_closed(hub, gap):

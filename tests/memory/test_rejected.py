@@ -30,9 +30,6 @@ def said(hub, what):
     return found.text if found else ""
 
 
-# -- a rejected way
-
-
 def test_a_rejected_way_is_found_first_and_marked_and_not_outdated(environment, hub):
     environment.write("knowledge/build.md", "# Build\n\nThe build takes long.\n")
     one = remember(hub, TRIED, rejected=True).memory
@@ -142,9 +139,6 @@ def test_on_the_command_line(kbhub, environment):
     assert "outdated: said to be misleading" in kbhub("search", QUESTION, code=0).out
     assert "said to be misleading" in kbhub("audit", "memory", "--check", "memories").out
     kbhub("remember", "--misleading", TRIED, code=2)
-
-
-# -- what misled
 
 
 def test_what_misled_is_weaker_and_no_hook_brings_it_until_it_is_confirmed(shop, environment, clock):

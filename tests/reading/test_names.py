@@ -137,16 +137,6 @@ def test_what_leads_nowhere_is_told_why(hub):
         assert "\n" not in message
 
 
-def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypatch):
-    monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", math.inf)
-    (shop.project / "knowledge" / "runbooks" / "canary.md").unlink()
-    (shop.home / "two").rename(shop.home / "moved")
-    assert refused(hub, "runbooks/canary.md").startswith("No document 'runbooks/canary.md': its file is gone.")
-    assert "Did you mean runbooks/canary.md" not in refused(hub, "runbooks/canary.md")
-    assert refused(hub, "two@two.md").startswith(f"No document 'two@two.md': the folder {shop.home / 'two'} is gone.")
-    assert "two@two.md?" not in refused(hub, "two@two.md")
-
-
 def test_the_nearest_of_many_namesakes_comes_first(shop):
     """The same file in a folder of the name that was meant comes before those of other folders."""
     for folder in ("pages.de", "pages.fr", "pages.zh", "pages"):
@@ -168,11 +158,18 @@ def test_names_are_read_without_an_index_and_a_name_that_begins_with_a_dash_goes
     assert kbhub("read", "--", "-dash.md") == (0, "dashed\n", "")
 
 
-def test_a_reading_has_the_hash_of_its_file_and_a_docid(hub, shop):
+def test_a_reading_has_the_hash_of_its_file_and_a_docid_and_what_is_gone_since_is_not_suggested(hub, shop, monkeypatch):
     data = (shop.project / "knowledge" / "guides" / "deploy.md").read_bytes()
     (reading,) = hub.read(["guides/deploy.md:2:1"]).readings
     assert hashlib.sha256(data).hexdigest()[:12] == reading.hash
     assert f"Did you mean {reading.docid}" in refused(hub, reading.docid.removeprefix("#"))
+    monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", math.inf)
+    (shop.project / "knowledge" / "runbooks" / "canary.md").unlink()
+    (shop.home / "two").rename(shop.home / "moved")
+    assert refused(hub, "runbooks/canary.md").startswith("No document 'runbooks/canary.md': its file is gone.")
+    assert "Did you mean runbooks/canary.md" not in refused(hub, "runbooks/canary.md")
+    assert refused(hub, "two@two.md").startswith(f"No document 'two@two.md': the folder {shop.home / 'two'} is gone.")
+    assert "two@two.md?" not in refused(hub, "two@two.md")
 
 
 def test_braces_are_written_out_and_one_ref_names_several_documents(hub):

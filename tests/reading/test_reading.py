@@ -235,8 +235,8 @@ def test_a_reading_says_how_far_it_goes_and_reading_on_stays_in_the_part_that_wa
     assert "x" * 490 == whole(hub, "a.md:5+10:1", ReadOptions(document_bytes=100))[0]
 
 
-def test_many_documents_come_in_pages(environment):
-    """Each within its size, all documents once, in order, and the last page has no cursor."""
+def test_many_documents_come_in_pages_with_a_cursor_of_their_refs_only(environment):
+    """Each within its size, all documents once, in order; the last has no cursor, and another list's is refused."""
     for number in range(60):
         environment.write(f"knowledge/n{number:03}.md", f"# Note {number}\n\n{'about it ' * (number * 14)}\n")
     hub = synced(environment)
@@ -251,6 +251,13 @@ def test_many_documents_come_in_pages(environment):
         assert size_of(page) <= ANSWER_BYTES + len("# Note 999")
     for one in (one for page in found for one in page.readings if one.rest):
         assert len(one.text) > LEAST_BYTES // 2  # nobody is given a few words
+
+    cursor = hub.read("*.md").cursor
+    assert cursor
+    with pytest.raises(UsageError, match="to other refs"):
+        hub.read("n*.md", ReadOptions(cursor=cursor))
+    with pytest.raises(UsageError, match="not one from kbhub"):
+        hub.read("*.md", ReadOptions(cursor="page 2"))
 
 
 def test_several_documents_share_an_answer_and_what_one_leaves_the_next_may_take(environment):
@@ -276,16 +283,3 @@ def test_line_numbers_take_their_room_and_a_failure_does_not_end_a_page(environm
     result = environment.hub().read(["nope.md", "a.md", "neither.md"], ReadOptions(document_bytes=30))
     assert [(one.ref, one.rest, len(one.text) <= 30) for one in result.readings] == [("a.md", "a.md:7:95", True)]
     assert ([one.ref for one in result.unread], result.total, result.cursor) == (["nope.md", "neither.md"], 3, None)
-
-
-def test_a_cursor_is_of_its_refs_only(environment):
-    """Another list, or what is no cursor, is refused with what to do."""
-    for number in range(30):
-        environment.write(f"knowledge/n{number}.md", "word " * 1_000)
-    hub = synced(environment)
-    cursor = hub.read("*.md").cursor
-    assert cursor
-    with pytest.raises(UsageError, match="to other refs"):
-        hub.read("n*.md", ReadOptions(cursor=cursor))
-    with pytest.raises(UsageError, match="not one from kbhub"):
-        hub.read("*.md", ReadOptions(cursor="page 2"))

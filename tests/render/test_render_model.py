@@ -74,14 +74,11 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
     )
 
 
-def test_code_quoted_on_one_line_has_no_fences_and_a_table_no_rule():
+def test_what_is_quoted_on_one_line_has_no_fences_rules_or_marks_and_a_heading_said_already_is_not_quoted():
     code = "Run it:\n\n```sh\nwhich kbhub\n```\n\n|---|:-:|\n\nThen wait."
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=code),)), hit(1, excerpt=code)])
     assert ' · lines 9-12: "Run it: which kbhub Then wait."\n' in text
     assert text.endswith("\n   > Run it: which kbhub Then wait.")
-
-
-def test_a_quote_on_one_line_has_no_marks_and_a_heading_that_is_said_already_is_not_quoted():
     callout = "> [!warning]- Mind\n>\n> > Back up all <div> > 3\n> first."
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=callout),)), hit(1, excerpt=callout)])
     assert ' · lines 9-12: "Mind Back up all <div> > 3 first."\n' in text
@@ -125,21 +122,6 @@ def test_no_document_changes_the_structure_or_the_size_of_an_answer(hostile, whe
     assert not re.search(
         "[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "\n".join(outside_fences(text))
     )
-
-
-@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-def test_reasons_notes_and_terms_stay_on_their_lines(hostile):
-    text = answer(
-        [hit(number) for number in range(5)],
-        skipped=tuple(Skipped(base=hostile, reason=hostile) for _ in range(30)),
-        notes=(hostile,) * 30,
-        unmatched=(hostile,) * 30,
-        searched=(hostile,) * 30,
-        total=1000,
-    )
-    assert len(text.encode()) <= ANSWER_BYTES
-    words = re.compile(r"|Hits?|[1-5]\.|>|lines|Try|Not|No|Note")
-    assert all(map(words.fullmatch, structure(text)))
 
 
 def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_kilobytes():
@@ -192,7 +174,7 @@ def test_a_document_is_read_verbatim_and_says_how_to_go_on():
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-def test_no_document_looks_like_two(hostile):
+def test_no_document_looks_like_two_and_reasons_notes_terms_and_status_keep_their_lines_and_size(hostile):
     one = reading(hostile, ref=hostile, title=hostile, rest=f"{hostile}:3:7")
     text = search.read_answer(ReadResult(readings=(one,), unread=(Unread(ref=hostile, message=hostile),)))
     lines = outside_fences(text)
@@ -201,20 +183,29 @@ def test_no_document_looks_like_two(hostile):
     assert lines[3].startswith("Not read: ")
     assert hostile.replace("\ud800", "\ufffd") in text
 
+    text = answer(
+        [hit(number) for number in range(5)],
+        skipped=tuple(Skipped(base=hostile, reason=hostile) for _ in range(30)),
+        notes=(hostile,) * 30,
+        unmatched=(hostile,) * 30,
+        searched=(hostile,) * 30,
+        total=1000,
+    )
+    assert len(text.encode()) <= ANSWER_BYTES
+    words = re.compile(r"|Hits?|[1-5]\.|>|lines|Try|Not|No|Note")
+    assert all(map(words.fullmatch, structure(text)))
 
-def status(**changes):
-    workspace = Workspace(directory=Path("/w"), source="--root")
-    return Status(**{"version": "1", "workspace": workspace, "config": None, "embedder": "e", **changes})
-
-
-@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-def test_status_holds_its_size_with_many_hostile_bases(hostile):
     base = Base(id="b", path=Path("/b"), origin="config", name=hostile, description=hostile, names=(hostile,) * 9)
     one = BaseStatus(base=base, documents=3, problems=(Problem(subject=hostile, message=hostile),) * 30)
     problems = (Problem(subject=hostile, message=hostile),) * 30
     text, _ = model_answer(status_report(status(bases=(one,) * 40, problems=problems)))
     assert len(text.encode()) <= ANSWER_BYTES
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
+
+
+def status(**changes):
+    workspace = Workspace(directory=Path("/w"), source="--root")
+    return Status(**{"version": "1", "workspace": workspace, "config": None, "embedder": "e", **changes})
 
 
 def test_status_without_bases_says_what_was_looked_for_and_nothing_here_is_one_sentence_and_the_problems():

@@ -109,13 +109,10 @@ async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
     assert "sampling" in answer.why[0]
 
 
-async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
+async def test_a_refusal_falls_through_where_the_server_learns_of_it_and_in_the_newer_era_stays_in_the_client(hub):
     answer = await call(hub, "legacy", Model(ErrorData(code=-1, message="User rejected sampling request")))
     assert answer.written_by == "extractive"
     assert answer.why[0] == "The client refused: User rejected sampling request."
-
-
-async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer_can_be_named(hub):
     refusing = Model(ErrorData(code=-1, message="User rejected sampling request"))
     async with Client(KbhubServer(hub, structured=True), sampling_callback=refusing) as client:
         with pytest.raises(MCPError):

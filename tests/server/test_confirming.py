@@ -54,21 +54,18 @@ async def told(environment, mode, user, tool, **arguments):
     return result.content[0].text, result.is_error
 
 
-async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
+async def test_all_memories_are_forgotten_after_a_yes_and_none_after_a_no(remembering, mode):
+    for says in ("decline", "cancel"):
+        text, failed = await told(remembering, mode, User(says), "forget", everything=True)
+        assert failed
+        assert "did not allow it" in text
+        assert memories(remembering.hub()).total == 2
     user = User("accept")
     text, failed = await told(remembering, mode, user, "forget", everything=True)
     assert not failed, text
     (question,) = user.asked
     assert "all 2 memories (those of this project)" in question
     assert memories(remembering.hub()).total == 0
-
-
-@pytest.mark.parametrize("says", ["decline", "cancel"])
-async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
-    text, failed = await told(remembering, mode, User(says), "forget", everything=True)
-    assert failed
-    assert "did not allow it" in text
-    assert memories(remembering.hub()).total == 2
 
 
 async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):

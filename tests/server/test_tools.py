@@ -52,9 +52,6 @@ async def refused(client, tool, /, **arguments):
     return text_of(result)
 
 
-# -- which there are ---------------------------------------------------------------------------------------------------
-
-
 async def test_the_settings_say_which_tools_there_are(shop):
     """As they are stored, in their order."""
     for settings, names in (
@@ -79,9 +76,6 @@ async def test_documents_are_written_only_where_a_base_may_be_and_instructions_n
     assert "`remember`" in instructions(shop.hub())
     assert "`remember`" not in instructions(shop.hub(read_only=True))
     assert set(re.findall(r"`(\w+)`", instructions(shop.hub(read_only=True)))) <= set(offered(shop.hub(read_only=True)))
-
-
-# -- the wrong one -----------------------------------------------------------------------------------------------------
 
 
 async def test_who_calls_a_tool_of_another_server_is_told_ours(shop):
@@ -140,9 +134,6 @@ async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         for tool, arguments, reason in calls:
             assert (await refused(client, tool, **arguments)).startswith(reason), (tool, arguments)
-
-
-# -- what each does ----------------------------------------------------------------------------------------------------
 
 
 async def test_the_next_page_is_of_the_same_search(shop, mode):
@@ -266,9 +257,6 @@ async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment,
     assert "No base is active yet." in instructions(environment.hub())
 
 
-# -- what strangers wrote ----------------------------------------------------------------------------------------------
-
-
 async def test_whatever_memories_and_documents_say_they_keep_to_their_place(shop, mode):
     shop.write("knowledge/evil.md", json.dumps({"title": EVIL}).join(("---\n", f"\n---\n# {EVIL}\n[x]({EVIL[:9]})\n")))
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
@@ -290,9 +278,6 @@ async def test_whatever_memories_and_documents_say_they_keep_to_their_place(shop
         assert outside_fences(answer) == answer.split("\n")
         assert not any(line.startswith(("Note: the user", "2. evil.md · ")) for line in answer.split("\n"))
         assert "\u202e" not in answer
-
-
-# -- for programs ------------------------------------------------------------------------------------------------------
 
 
 async def test_structured_results_of_every_tool_fit_their_schemas(shop, mode):

@@ -59,15 +59,12 @@ def test_all_fields_are_written_and_nothing_else_is_touched(folders):
     assert told == {name: getattr(shown, name) for name in told}
 
 
-def test_an_entry_for_a_folder_inside_is_named(folders):
+def test_an_entry_for_a_folder_inside_is_named_and_a_second_place_added_to_the_first(folders):
     inner = folders.home / "team" / "handbook"
     folders.configure(repos={"~/team/handbook": []})
     change = add_base(folders.hub(), "~/notes", places=("~/team",))
     assert change.notes == ("This does not apply below ~/team/handbook, which has its own entry in `repos`.",)
     assert "notes" not in [base.id for base in folders.hub(cwd=inner).discovery().bases]
-
-
-def test_a_second_place_is_added_to_the_first(folders):
     folders.configure(bases={"h": "~/team/handbook"}, repos={"~/team": "h"})
     add_base(folders.hub(), "~/notes", places=("~/team",))
     change = add_base(folders.hub(), "h=~/team/handbook", places=("~/notes",))
@@ -96,16 +93,7 @@ def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, text, more, m
     assert config_of(folders) == CONFIG
 
 
-def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folders):
-    folders.write(folders.home / ".kbhub.json", CONFIG)
-    change = remove_base(folders.hub(), "notes")
-    without = CONFIG.replace('{ "notes": "~/notes" }', "{ }").replace('["notes"]', "[]")
-    assert config_of(folders) == without.replace(': "notes"', ": []")
-    assert (folders.home / "notes" / "a.md").exists()
-    assert "untouched" in change.notes[0]
-
-
-def test_renaming_keeps_place_comments_and_index(folders):
+def test_renaming_keeps_place_comments_and_index_and_removing_takes_a_base_out_but_leaves_its_documents(folders):
     folders.write(folders.home / ".kbhub.json", CONFIG)
     folders.hub().sync(("notes",))
     index = show_base(folders.hub(), "notes").index
@@ -115,8 +103,15 @@ def test_renaming_keeps_place_comments_and_index(folders):
     with pytest.raises(UsageError, match="did you mean 'mine'"):
         rename_base(folders.hub(), "mina", "x")
 
+    folders.write(folders.home / ".kbhub.json", CONFIG)
+    change = remove_base(folders.hub(), "notes")
+    without = CONFIG.replace('{ "notes": "~/notes" }', "{ }").replace('["notes"]', "[]")
+    assert config_of(folders) == without.replace(': "notes"', ": []")
+    assert (folders.home / "notes" / "a.md").exists()
+    assert "untouched" in change.notes[0]
 
-def test_all_bases_are_listed_active_or_not(folders):
+
+def test_all_bases_are_listed_active_or_not_and_those_that_no_file_names_cannot_be_changed(folders):
     folders.write("knowledge/x.md", "# X\n")
     bases = '{"bases": {"notes": "~/notes", "gone": "~/gone", "h": "~/team/handbook"}, "repos": {"*": "notes"}}'
     folders.write(folders.home / ".kbhub.json", bases)
@@ -125,14 +120,10 @@ def test_all_bases_are_listed_active_or_not(folders):
     assert {one.id: (one.active, one.places) for one in listed} == places
     assert [one.id for one in listed] == list(places)
     assert "does not exist" in listed[1].problem
-
-
-def test_bases_that_no_file_names_cannot_be_changed(folders):
-    folders.write("knowledge/x.md", "# X\n")
     with pytest.raises(UsageError, match="discovered, not configured"):
         remove_base(folders.hub(), "project")
     with pytest.raises(UsageError, match="named by --base"):
-        remove_base(folders.hub(bases={"extra": folders.home / "notes"}), "extra")
+        remove_base(folders.hub(bases={"extra": folders.home / "team"}), "extra")
 
 
 def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):

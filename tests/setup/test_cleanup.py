@@ -91,21 +91,18 @@ def test_what_was_set_aside_and_locks_without_index_are_found(indexed):
     assert not any(map(os.path.exists, (aside, journal, lock)))
 
 
-def test_the_index_of_memories_that_are_off_is_kept(indexed):
-    remember(indexed.hub(), "staging restarts at noon")
-    indexed.hub().sync()
-    indexed.configure(bases={"notes": "~/notes", "gone": "~/gone"}, memory={"enabled": False})
-    assert len(indexes(indexed)) == 4
-    assert examine_cache(indexed.hub()).found == ()
-
-
-def test_a_base_that_came_back_keeps_its_index(indexed):
+def test_a_base_that_came_back_keeps_its_index_and_so_do_memories_that_are_off(indexed):
     folder = indexed.home / "gone"
     folder.rename(indexed.home / "away")
     found = examine_cache(indexed.hub())
     (indexed.home / "away").rename(folder)
     delete(indexed.hub(), found)
     assert "gone" in indexes(indexed)
+    remember(indexed.hub(), "staging restarts at noon")
+    indexed.hub().sync()
+    indexed.configure(bases={"notes": "~/notes", "gone": "~/gone"}, memory={"enabled": False})
+    assert len(indexes(indexed)) == 4
+    assert examine_cache(indexed.hub()).found == ()
 
 
 def test_nothing_outside_the_cache_is_touched(indexed, tmp_path):
@@ -182,10 +179,13 @@ def kept_texts(environment):
     return sorted((own_folder("data", environment.env) / "kept").glob("*/*.kept"))
 
 
-def test_kept_texts_of_known_bases_are_not_mentioned(keeping):
+def test_kept_texts_of_known_bases_are_not_mentioned_and_what_says_of_which_they_are_may_be_damaged(keeping):
     assert len(kept_texts(keeping)) == 2
     assert examine_cache(keeping.hub()).spared == ()
     assert examine_cache(keeping.hub(cwd=keeping.home)).spared == ()
+    for about in (own_folder("data", keeping.env) / "kept").glob("*/base.json"):
+        about.write_text("{")
+    assert [(one.base, "unknown" in one.reason) for one in examine_cache(keeping.hub()).spared] == [(None, True)] * 2
 
 
 @pytest.mark.parametrize("lost", ["config", "folder"])
@@ -208,9 +208,3 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
     assert spared.path not in {one.path for one in found.found}
     assert kept_texts(keeping) == before
     assert "cannot be recreated" in text_of(cleanup_report(done))
-
-
-def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
-    for about in (own_folder("data", keeping.env) / "kept").glob("*/base.json"):
-        about.write_text("{")
-    assert [(one.base, "unknown" in one.reason) for one in examine_cache(keeping.hub()).spared] == [(None, True)] * 2

@@ -34,12 +34,18 @@ def project_base(environment):
     return next((base for base in environment.hub().discovery().bases if base.id == "project"), None)
 
 
-def test_a_repository_gets_a_folder_with_a_starter(environment):
+def test_a_repository_gets_a_folder_with_a_starter_and_a_name_is_kept_in_a_pointer(environment):
     made = make(environment)
     assert made.made == (environment.project / "knowledge" / STARTER_NAME,)
     assert made.made[0].read_bytes() == STARTER.read_bytes()
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", "knowledge"]
     assert project_base(environment).path == environment.project / "knowledge"
+    make(environment, name="Obst & Gemüse")
+    pointer, warnings = read_pointer(environment.project / ".kbhub.json")
+    assert (pointer.name, pointer.knowledge, warnings) == ("Obst & Gemüse", "./knowledge", ())
+    (environment.project / ".kbhub.json").unlink()
+    assert make(environment, name="Shop").made == (environment.project / ".kbhub.json",)
+    assert project_base(environment).name == "Shop"
 
 
 def test_outside_a_repository_a_pointer_is_made_too(environment):
@@ -50,15 +56,6 @@ def test_outside_a_repository_a_pointer_is_made_too(environment):
     (environment.project / ".kbhub.json").unlink()  # so that the folder does not count
     assert make(environment).made == (environment.project / ".kbhub.json",)
     assert [path.name for path in (environment.project / "knowledge").iterdir()] == [STARTER_NAME]
-
-
-def test_a_name_is_kept_in_a_pointer(environment):
-    make(environment, name="Obst & Gemüse")
-    pointer, warnings = read_pointer(environment.project / ".kbhub.json")
-    assert (pointer.name, pointer.knowledge, warnings) == ("Obst & Gemüse", "./knowledge", ())
-    (environment.project / ".kbhub.json").unlink()
-    assert make(environment, name="Shop").made == (environment.project / ".kbhub.json",)
-    assert project_base(environment).name == "Shop"
 
 
 def test_knowledge_that_is_there_is_left_alone(environment):

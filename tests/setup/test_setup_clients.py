@@ -118,25 +118,25 @@ class TestLaunching:
         assert started.argv == (str(link if own else found.scripts / "kbhub"),)
         assert started.note == ""
 
-    def test_on_windows_the_launcher_of_a_tool_is_no_link(self, tmp_path):
+    def test_the_launcher_of_a_tool_on_windows_is_no_link_and_uvx_is_found_through_uv(self, tmp_path):
         found = installed(tmp_path / "tools" / "kbhub")
         (found.prefix / "uv-receipt.toml").write_text("")
         launcher = runner(tmp_path / "bin", "kbhub.exe")
         env = {"UV_TOOL_BIN_DIR": str(launcher.parent)}
         assert launch(found, Machine(tmp_path, env, "win32")).argv == (str(launcher),)
+        found = installed(tmp_path / "cache" / "environments-v2" / "kbhub-1")
+        uv = runner(tmp_path / "opt", "uv")
+        env = {"UV": str(uv), "UV_CACHE_DIR": str(tmp_path / "cache")}
+        assert launch(found, Machine(tmp_path, env, "linux")).argv == (str(uv), "tool", "run", "kbhub")
 
-    def test_a_versioned_folder_is_started_by_the_link_to_it(self, tmp_path):
+    def test_a_versioned_folder_is_started_by_its_link_an_environment_by_its_script_or_module(self, tmp_path):
         found = installed(tmp_path / "Cellar" / "kbhub" / "1.2" / "libexec")
         link = linked(tmp_path / "brew" / "bin" / "kbhub", found.scripts / "kbhub")
         assert launch(found, Machine(tmp_path, {"PATH": str(link.parent)}, "darwin")).argv == (str(link),)
-
-    def test_a_virtual_environment_is_started_by_its_script_with_a_warning(self, tmp_path):
         found = installed(tmp_path / "proj" / ".venv")
         started = launch(found, Machine(tmp_path, {}, "linux"))
         assert started.argv == (str(found.scripts / "kbhub"),)
         assert "uv tool install kbhub" in started.note
-
-    def test_without_a_script_the_module_is_started(self, tmp_path):
         found = installed(tmp_path / "env", isolated=False, script=False)
         assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.executable), "-P", "-m", "kbhub")
 
@@ -148,12 +148,6 @@ class TestLaunching:
         uvx = runner(tmp_path / "bin", "uvx")
         started = launch(found, Machine(tmp_path, {"PATH": str(uvx.parent)}, "linux"))
         assert started.argv == (str(uvx), *more, "kbhub")
-
-    def test_uvx_is_found_through_uv(self, tmp_path):
-        found = installed(tmp_path / "cache" / "environments-v2" / "kbhub-1")
-        uv = runner(tmp_path / "opt", "uv")
-        env = {"UV": str(uv), "UV_CACHE_DIR": str(tmp_path / "cache")}
-        assert launch(found, Machine(tmp_path, env, "linux")).argv == (str(uv), "tool", "run", "kbhub")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")

@@ -70,7 +70,8 @@ def test_it_survives_rebuilds(place, how):
     assert ["2026/a.jsonl", "b.jsonl"] == place.found()
 
 
-def test_a_file_that_comes_back_is_a_file_again(place):
+def test_a_file_that_comes_back_is_a_file_again_and_since_when_it_is_deleted_starts_anew_and_survives_a_rebuild(place):
+    """The day is that on which the file was first missed, and a file that was there again was not."""
     file = place.folder / "b.jsonl"
     file.unlink()
     place.sync()
@@ -78,6 +79,21 @@ def test_a_file_that_comes_back_is_a_file_again(place):
     place.sync()
     assert ["2026/a.jsonl"] == place.found()
     assert ["b.jsonl"] == place.found("gasket")
+
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    keeping = DeletedTexts(Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT, place.hub.discovery().bases[0])
+    first = keeping.gone_since("b.jsonl")
+    place.sync(full=True)
+    assert first == keeping.gone_since("b.jsonl")
+
+    place.write("b.jsonl", TURNS.replace(b"pump", b"fan"))
+    place.sync()
+    assert keeping.gone_since("b.jsonl") is None
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    assert keeping.gone_since("b.jsonl") > first
+    assert "loud" in place.hub.read(["logs@b.jsonl"]).readings[0].text
 
 
 def test_patterns_count_as_they_are_now(environment):
@@ -212,21 +228,3 @@ def test_a_deleted_file_never_reads_as_if_it_lived(place, kbhub, environment):
     for form in ((), ("--md",), ("--json",)):
         assert words in kbhub("ask", "Why is the fan loud?", "--threshold", "0", *form).out
     assert "deleted" not in kbhub("read", "logs@2026/a.jsonl").err
-
-
-def test_since_when_a_file_is_deleted_survives_a_rebuild_and_starts_anew(place):
-    """The day is that on which the file was first missed, and a file that was there again was not."""
-    (place.folder / "b.jsonl").unlink()
-    place.sync()
-    keeping = DeletedTexts(Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT, place.hub.discovery().bases[0])
-    first = keeping.gone_since("b.jsonl")
-    place.sync(full=True)
-    assert first == keeping.gone_since("b.jsonl")
-
-    place.write("b.jsonl", TURNS.replace(b"pump", b"fan"))
-    place.sync()
-    assert keeping.gone_since("b.jsonl") is None
-    (place.folder / "b.jsonl").unlink()
-    place.sync()
-    assert keeping.gone_since("b.jsonl") > first
-    assert "loud" in place.hub.read(["logs@b.jsonl"]).readings[0].text

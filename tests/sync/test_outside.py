@@ -36,10 +36,12 @@ def test_search_and_status_say_what_is_not_searched(project, kbhub):
     assert kbhub("status", "--json").json["notes"] == [HERE]
 
 
-def test_a_pointer_is_what_is_to_be_changed(project, kbhub):
+def test_a_pointer_is_what_is_to_be_changed_and_a_base_of_the_users_within_the_project_counts(project, kbhub):
     project.write(".kbhub.json", '{"knowledge": "./knowledge"}')
     (note,) = notes_of(project)
     assert note.endswith('`"knowledge": "."` in its .kbhub.json includes them.')
+    project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
+    assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
 
 
 def test_knowledge_that_lies_elsewhere_is_not_replaced(project, kbhub):
@@ -61,15 +63,14 @@ def test_nothing_is_said_where_it_would_not_help(project):
         assert notes_of(project) == ()
 
 
-def test_the_docs_of_a_repository_are_part_of_its_base(environment):
+def test_the_docs_of_a_repository_are_part_of_its_base_and_the_home_directory_is_no_project(environment):
+    """A repository of dotfiles is not counted."""
     for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
         environment.write(path, "# A\n")
     assert notes_of(environment)[0].startswith("1 document in this project (CHANGELOG.md) is not part of a base")
-
-
-def test_a_base_of_the_users_within_the_project_counts(project):
-    project.configure(bases={"wiki": str(project.project / "wiki")}, repos={"*": ["wiki"]})
-    assert notes_of(project)[0].startswith("1 document in this project (adr/) is")
+    make_repository(environment.home)
+    environment.write(f"{environment.home}/notes.md", "# A\n")
+    assert outside(environment.hub(cwd=environment.home)) == ()
 
 
 def test_the_look_is_bounded_and_says_so_and_names_of_a_clone_stay_short(project, monkeypatch):
@@ -79,13 +80,6 @@ def test_the_look_is_bounded_and_says_so_and_names_of_a_clone_stay_short(project
     (note,) = notes_of(project)
     assert note.startswith("At least ")
     assert len(note) < 300
-
-
-def test_the_home_directory_is_no_project(environment):
-    """A repository of dotfiles is not counted."""
-    make_repository(environment.home)
-    environment.write(f"{environment.home}/notes.md", "# A\n")
-    assert outside(environment.hub(cwd=environment.home)) == ()
 
 
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]

@@ -38,12 +38,21 @@ def load(home, data=None, env=None, path=None):
     return load_config(path, env or {}, home)
 
 
-def test_without_a_file_the_defaults_are_in_force(home):
+def test_without_a_file_the_defaults_are_in_force_and_comments_trailing_commas_and_a_byte_order_mark_accepted(home):
     loaded = load(home)
     assert loaded.path is None
     assert loaded.settings == GlobalConfig()
     assert (loaded.settings.docs_fallback, loaded.settings.search.limit) == (True, 5)
     assert loaded.settings.limits.file_bytes == 5 * 1024 * 1024
+
+    text = (
+        '\ufeff// mine\n{ /* a\n comment */ "bases": {"notes": "~/no//tes/*x*/,]",}, // and, }\n'
+        ' "repos": {"*": ["notes",],}, /* x */ "readOnly": true /* y */,\n}'
+    )
+    loaded = load(home, text)
+    assert loaded.settings.bases == {"notes": BaseEntry(knowledge="~/no//tes/*x*/,]")}
+    assert loaded.settings.repos == {"*": ("notes",)}
+    assert loaded.settings.read_only is True
 
 
 def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home, tmp_path):
@@ -56,17 +65,6 @@ def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home,
     assert [one.path for one in found] == [home / ".kbhub.json", variable, option]
     with pytest.raises(ConfigError, match=r"missing\.json: cannot be read"):
         load(home, env={"KBHUB_CONFIG": str(tmp_path / "missing.json")})
-
-
-def test_comments_trailing_commas_and_a_byte_order_mark_are_accepted_and_strings_left_alone(home):
-    text = (
-        '\ufeff// mine\n{ /* a\n comment */ "bases": {"notes": "~/no//tes/*x*/,]",}, // and, }\n'
-        ' "repos": {"*": ["notes",],}, /* x */ "readOnly": true /* y */,\n}'
-    )
-    loaded = load(home, text)
-    assert loaded.settings.bases == {"notes": BaseEntry(knowledge="~/no//tes/*x*/,]")}
-    assert loaded.settings.repos == {"*": ("notes",)}
-    assert loaded.settings.read_only is True
 
 
 def test_an_error_in_the_json_names_file_line_and_column(tmp_path):
@@ -455,7 +453,9 @@ def test_adding_keeps_every_byte(file, name, value):
     assert read(new) == {**data, name: value}
 
 
-def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
+def test_an_edit_keeps_mode_and_link_and_what_is_refused_is_not_written_and_a_change_by_somebody_else_not_lost(
+    tmp_path,
+):
     real = tmp_path / "dotfiles.json"
     real.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
     real.chmod(0o640)
@@ -467,8 +467,6 @@ def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dotfiles.json", "link.json"]
 
-
-def test_what_the_check_refuses_is_not_written_and_a_change_by_somebody_else_is_never_lost(tmp_path):
     file = tmp_path / "config.json"
 
     def refuse(data):
@@ -477,7 +475,6 @@ def test_what_the_check_refuses_is_not_written_and_a_change_by_somebody_else_is_
     with pytest.raises(ConfigError):
         edit_file(file, lambda text: set_value(text, ["a"], 2, file), refuse)
     assert not file.exists()
-    file = tmp_path / "config.json"
     file.write_text("{}")
     with pytest.raises(ConfigError, match="try again"):
         edit_file(file, lambda text: set_value(text, ["a"], 2, file), lambda data: file.write_text('{"b": 1}'))

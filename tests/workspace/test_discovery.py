@@ -94,9 +94,6 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
-# The workspace directory
-
-
 @pytest.mark.parametrize(
     ("root", "variables", "serve", "chosen", "source"),
     [
@@ -153,9 +150,6 @@ def test_what_says_nothing_about_a_project_is_no_workspace(place, cwd):
     assert place.workspace(place.folder("home/src/app")).directory == place.home / "src/app"
 
 
-# The client's roots
-
-
 def test_the_first_root_that_is_a_directory_here_is_the_workspace(place):
     folder = place.repository("work/my app é")
     uris = ["https://example.org/", "file:///no/such", folder.as_uri(), place.home.as_uri()]
@@ -182,9 +176,6 @@ def test_the_first_root_that_is_a_directory_here_is_the_workspace(place):
 )
 def test_a_root_uri_is_decoded_as_its_system_writes_it(uri, windows, path):
     assert path_of_uri(uri, windows=windows) == path
-
-
-# Phase 1: the four patterns
 
 
 def test_the_patterns_of_one_directory_are_tried_in_order(place):
@@ -234,10 +225,7 @@ def test_a_pointer_describes_its_base(place):
     assert (base.include, base.exclude) == (("*.txt",), ("x",))
 
 
-# The git root
-
-
-def test_knowledge_folders_do_not_count_above_the_git_root_or_without_one(place):
+def test_above_the_git_root_or_without_one_pointer_and_sibling_count_and_knowledge_folders_do_not(place):
     for name in ("knowledge", ".knowledge"):
         place.knowledge(f"work/outer/{name}")
     place.nothing(place.folder("work/outer"))
@@ -245,8 +233,6 @@ def test_knowledge_folders_do_not_count_above_the_git_root_or_without_one(place)
     place.nothing(inner)
     assert any("outer/knowledge (ignored outside" in text for text in place.discover(inner).looked_for)
 
-
-def test_pointer_and_sibling_count_without_a_git_root_and_above_one(place):
     place.knowledge("work/outer/knowledge")
     pointer = place.pointer("work/outer", {})
     folders = (place.folder("work/outer/plain"), place.repository("work/outer/app"))
@@ -276,15 +262,12 @@ def test_the_global_config_is_never_a_pointer(place):
     place.nothing(place.app())
 
 
-# Owners
-
-
 @pytest.fixture
 def owned(monkeypatch):
     return lambda is_owned: monkeypatch.setattr("kbhub.workspace.project.owned_by_user", is_owned)
 
 
-def test_outside_a_git_root_a_pointer_of_another_user_does_not_count(place, owned):
+def test_the_owner_matters_outside_a_git_root_and_beside_it_and_not_inside(place, owned):
     place.knowledge("work/knowledge")
     pointer = place.pointer("work", {})
     app = place.app()
@@ -297,8 +280,6 @@ def test_outside_a_git_root_a_pointer_of_another_user_does_not_count(place, owne
     owned(lambda path: path != theirs)  # the walk goes on above it
     assert place.project(place.folder("work/shared/app")).name == "mine"
 
-
-def test_the_owner_matters_beside_a_git_root_and_not_inside(place, owned):
     app = place.app("../app.knowledge")
     owned(lambda _: False)
     place.nothing(app)
@@ -320,9 +301,6 @@ def test_ownership_is_of_the_file_and_of_a_link_to_it(place):
     os.chown(file, 0, -1)
     os.chown(link, 65534, -1, follow_symlinks=False)
     assert not owned_by_user(link)
-
-
-# Worktrees
 
 
 @pytest.fixture
@@ -357,9 +335,6 @@ def test_a_git_file_that_the_other_repository_does_not_know_leads_to_no_main_wor
     assert place.project(place.top / "trees/feature").path == main / "knowledge"
 
 
-# Switching off
-
-
 def test_a_pointer_that_is_not_enabled_switches_kbhub_off_for_its_project(place):
     app = place.app("knowledge")
     place.config("notes", {"*": ["notes"]})
@@ -374,9 +349,6 @@ def test_the_variable_switches_kbhub_off(place, value, bases):
     app = place.app("knowledge")
     place.env = {"KBHUB_DISABLE": value}
     assert len(place.discover(app).bases) == bases
-
-
-# The docs fallback
 
 
 def test_docs_with_its_readme_is_a_read_only_base_where_nothing_else_is(place):
@@ -447,9 +419,6 @@ def test_the_pointer_and_the_user_decide_whether_docs_is_a_base(place, folders, 
     assert switched_off == (config == {"docsFallback": False})
 
 
-# Errors in a pointer
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -470,9 +439,6 @@ def test_an_error_in_a_pointer_is_a_problem_of_the_project_base_alone(place, dat
     assert ([base.id for base in found.bases], found.problems[0].subject) == (["notes"], "project")
     pointer.unlink()
     assert place.project(app).path == app / "knowledge"
-
-
-# Trust
 
 
 def test_a_target_in_the_project_is_followed(place):
@@ -528,30 +494,18 @@ def test_an_index_that_came_with_a_clone_is_not_opened_before_it_is_trusted(plac
     assert "kbhub base trust" in place.problem(app)
 
 
-def test_a_pointer_can_take_writing_away_and_the_user_can_allow_it(place):
+def test_a_pointer_can_take_writing_away_but_not_give_it_or_raise_a_weight(place):
     app = place.app()
     pointer = place.pointer("work/app", {"knowledge": ".", "readOnly": True})
     assert not place.project(app).writable
     place.trust(pointer, writable=True)
     assert place.project(app).writable
-
-
-def test_a_pointer_cannot_make_a_base_writable_or_raise_its_weight(place):
     place.knowledge("work/plain/knowledge")
     place.pointer("work/plain", {"writable": True, "weight": 9})
     found = place.discover(place.work / "plain")
     assert (found.bases[0].writable, found.bases[0].weight) == (False, 1.0)
     told = [problem.message.split(";")[0] for problem in found.problems]
     assert told == [f"a pointer cannot set '{name}'" for name in ("writable", "weight")]
-
-
-def test_a_malformed_trust_store_is_a_problem_of_the_project_alone(place):
-    app = place.app()
-    place.knowledge("home/notes")
-    place.pointer("work/app", {"knowledge": "~/notes"})
-    place.folder("data")
-    place.trust_store.path.write_text("{")
-    assert "the trust store cannot be used" in place.problem(app)
 
 
 def test_a_command_in_a_problem_is_quoted_for_the_shell_and_trust_ends_when_the_pointer_names_another_target(place):
@@ -565,7 +519,7 @@ def test_a_command_in_a_problem_is_quoted_for_the_shell_and_trust_ends_when_the_
     assert "kbhub base trust" in place.problem(app)
 
 
-def test_there_must_be_something_to_trust(place):
+def test_there_must_be_something_to_trust_and_a_malformed_store_is_a_problem_of_the_project_alone(place):
     (place.work / "file.txt").write_text("not json")
     nowhere = place.pointer("work", {"knowledge": "~/missing"})
     with pytest.raises(UsageError, match="which is not a folder"):
@@ -574,6 +528,13 @@ def test_there_must_be_something_to_trust(place):
         with pytest.raises((UsageError, ConfigError)):
             place.trust(place.work / name)
     assert place.trust_store.entries() == ()
+
+    app = place.app()
+    place.knowledge("home/notes")
+    place.pointer("work/app", {"knowledge": "~/notes"})
+    place.folder("data")
+    place.trust_store.path.write_text("{")
+    assert "the trust store cannot be used" in place.problem(app)
 
 
 def test_a_folder_called_knowledge_may_be_a_project_with_a_pointer_and_a_link_of_that_name_is_none(place):
@@ -586,9 +547,6 @@ def test_a_folder_called_knowledge_may_be_a_project_with_a_pointer_and_a_link_of
     link.symlink_to(target)
     (grant,) = place.trust(link)
     assert (grant.pointer, grant.target) == (link, target)
-
-
-# Phase 2: the user's own bases
 
 
 @pytest.mark.parametrize(
@@ -620,7 +578,7 @@ def test_prefixes_are_compared_as_the_system_compares_names(place, monkeypatch, 
     assert place.ids(app) == ids
 
 
-def test_a_base_of_the_users_has_what_the_config_says(place):
+def test_a_base_of_the_users_has_what_the_config_says_and_one_that_is_not_there_is_a_problem_and_the_rest_work(place):
     place.knowledge("home/n")
     entry = {"knowledge": "n", "name": "Notes", "weight": 2, "writable": True, "cacheDir": "~/c", "include": ["*.txt"]}
     sessions = {"knowledge": str(place.knowledge("home/s")), "kind": "session", "keepDeleted": ["2026/"]}
@@ -631,8 +589,6 @@ def test_a_base_of_the_users_has_what_the_config_says(place):
     assert (other.kind, other.keep_deleted) == ("session", ("2026/",))
     assert (other.name, other.writable, other.weight) == ("s", False, 1.0)
 
-
-def test_a_directory_that_is_not_there_is_a_problem_and_the_rest_work(place):
     a = place.knowledge("home/a")
     place.config({"a": "~/a", "gone": "~/gone", "file": "~/.kbhub.json"}, {"*": ["a", "gone", "file"]})
     found = place.discover(place.work)
@@ -643,10 +599,7 @@ def test_a_directory_that_is_not_there_is_a_problem_and_the_rest_work(place):
     assert [problem.subject for problem in place.discover(place.work).problems] == ["a", "file"]
 
 
-# Bases in the client's server entry
-
-
-def test_named_bases_are_active_and_win_over_the_configs(place):
+def test_named_bases_win_over_the_configs_and_arguments_over_the_variable(place):
     place.config("a b", {"*": "a"})
     other = place.knowledge("work/other")
     named = {"a": other, "n": place.knowledge("work/n"), "gone": place.work / "gone"}
@@ -659,8 +612,6 @@ def test_named_bases_are_active_and_win_over_the_configs(place):
     assert problem.subject == "gone"
     assert "fix the --base or KBHUB_BASES that names it" in problem.message
 
-
-def test_arguments_win_over_the_variable(place):
     home = {"HOME": str(place.home), "USERPROFILE": str(place.home)}
     env = {**home, "KBHUB_BASES": os.pathsep.join(["a=/x", "b=~/y", ""])}
     assert parse_base_arguments(["a=/z=1"], env) == {"a": Path("/z=1"), "b": place.home / "y"}
@@ -678,9 +629,6 @@ def test_a_wrong_argument_is_an_error_that_names_its_source(value):
     if os.pathsep not in value:
         with pytest.raises(ConfigError, match=r"^KBHUB_BASES: "):
             parse_base_arguments([], {"KBHUB_BASES": value})
-
-
-# One directory by two names
 
 
 def test_a_project_base_that_is_one_of_the_users_is_one_base_with_both_names(place):

@@ -110,9 +110,17 @@ def test_clones_worktrees_and_submodules_are_one_project(repository, tmp_path):
     assert (main_worktree(inner), identity(outer).kind) == (None, "path")
 
 
-def test_a_shallow_clone_does_not_take_its_last_commit_for_the_first(repository):
+def test_a_shallow_clone_and_a_git_file_that_points_into_another_repository_are_not_taken_for_that_project(
+    repository, tmp_path
+):
+    """An archive can hold any `.git` file; it is believed only if the repository knows the worktree."""
     (repository / ".git/shallow").write_text((repository / ".git/refs/heads/main").read_text())
     assert identity(repository).kind == "path"
+    add_remote(repository, "https://git.example.org/bank/core")
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    (hostile / ".git").write_text(f"gitdir: {repository / '.git'}\n")
+    assert (identity(hostile).kind, identity(hostile).text) == ("path", str(hostile.resolve()))
 
 
 def test_without_git_or_commits_the_path_is_the_project(tmp_path):
@@ -122,15 +130,6 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     assert identity(tmp_path / "plain") == identity(tmp_path / "link")
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
-
-
-def test_a_git_file_that_points_into_another_repository_makes_no_project_of_it(repository, tmp_path):
-    """An archive can hold any `.git` file; it is believed only if the repository knows the worktree."""
-    add_remote(repository, "https://git.example.org/bank/core")
-    hostile = tmp_path / "hostile"
-    hostile.mkdir()
-    (hostile / ".git").write_text(f"gitdir: {repository / '.git'}\n")
-    assert (identity(hostile).kind, identity(hostile).text) == ("path", str(hostile.resolve()))
 
 
 def test_a_configuration_that_includes_a_file_reads_no_file_and_origins_that_lead_in_a_circle_end(tmp_path):
@@ -166,7 +165,9 @@ def notes(tmp_path):
     return folder
 
 
-def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone(store, pointer, notes):
+def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone_and_revoking_takes_back_all_of_the_pointer(
+    store, pointer, notes
+):
     assert (store.grant(pointer, notes), store.entries(), store.path.exists()) == (None, (), False)
     store.add(pointer, notes)
     assert store.grant(pointer, notes)
@@ -178,6 +179,13 @@ def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone(store, point
     store.add(pointer, notes, use="cacheDir")
     assert not store.grant(pointer, notes)
     assert store.grant(pointer, notes, use="cacheDir")
+
+    store.add(pointer, notes)
+    store.add(pointer, notes.parent, use="cacheDir")
+    store.add(pointer.with_name("other.json"), notes)
+    pointer.unlink()
+    assert (store.revoke(pointer), store.revoke(pointer)) == (True, False)
+    assert [grant.pointer.name for grant in store.entries()] == ["other.json"]
 
 
 def test_writing_is_allowed_only_where_that_was_said_in_a_store_for_the_user_alone(store, pointer, notes):
@@ -209,15 +217,6 @@ def test_links_are_followed_at_both_ends_unless_one_is_itself_trusted(store, poi
     trusted.symlink_to(notes)
     assert store.add(trusted, notes).pointer == trusted.parent.resolve() / "knowledge"
     assert store.revoke(trusted)
-
-
-def test_revoking_takes_back_every_grant_of_the_pointer_and_no_other(store, pointer, notes):
-    store.add(pointer, notes)
-    store.add(pointer, notes.parent, use="cacheDir")
-    store.add(pointer.with_name("other.json"), notes)
-    pointer.unlink()
-    assert (store.revoke(pointer), store.revoke(pointer)) == (True, False)
-    assert [grant.pointer.name for grant in store.entries()] == ["other.json"]
 
 
 @pytest.mark.parametrize(

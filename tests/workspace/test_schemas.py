@@ -225,14 +225,9 @@ def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
     for change in (lambda: setattr(one, "subject", "c"), lambda: delattr(one, "subject")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             change()
-
-
-@pytest.mark.parametrize(
-    ("given", "told"), [({"subject": "a"}, "needs message"), ({"subject": "a", "message": "b", "x": 1}, "has no x")]
-)
-def test_a_value_with_other_fields_is_refused(given, told):
-    with pytest.raises(TypeError, match=told):
-        Problem(**given)
+    for wrong, told in (({"subject": "a"}, "needs message"), ({"subject": "a", "message": "b", "x": 1}, "has no x")):
+        with pytest.raises(TypeError, match=told):
+            Problem(**wrong)
 
 
 def test_a_value_becomes_json_as_pydantic_makes_it():

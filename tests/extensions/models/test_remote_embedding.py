@@ -44,9 +44,6 @@ def sent(ollama, path="/api/embed"):
     return [text for body in ollama.asked(path) for text in body["input"]]
 
 
-# Vectors
-
-
 def test_there_is_one_vector_of_length_1_per_text(ollama, embedder):
     """In the order of the texts; texts without a letter have none and are not sent."""
     vectors = embedder.embed(["green tea", " \n", "black coffee", "green tea"])
@@ -88,9 +85,6 @@ def test_many_texts_go_in_batches_and_a_text_that_the_model_finds_too_long_is_cu
     assert CONTEXT_LETTERS / 4 < len(sent(ollama)[-2]) <= CONTEXT_LETTERS
 
 
-# Identity
-
-
 def test_the_fingerprint_names_model_version_and_format_but_no_host(ollama, embedder):
     """The same model on another machine has the same; another version has another. No model is loaded for it."""
     first = embedder.fingerprint
@@ -112,9 +106,6 @@ def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
     assert own_model("ollama/embeddinggemma") == "ollama/embeddinggemma"
     assert embedder_for("openai/x")
     assert not embedder_for("minishlab/potion-base-8M")
-
-
-# Failures
 
 
 def test_a_model_that_is_not_pulled_is_an_error_with_its_command(ollama):
@@ -204,9 +195,6 @@ def test_a_model_without_a_name_or_an_address_is_an_error(model):
         open_embedder(model, settings, {"OPENAI_API_KEY": "k"})
 
 
-# OpenAI's protocol
-
-
 def test_a_server_of_openais_protocol_gives_vectors(ollama):
     """In the order asked for, whatever the order of the answer; the name of the model is the server's."""
     embedder = openai(ollama)
@@ -250,9 +238,6 @@ def test_failures_of_such_a_server_are_errors(ollama):
     wrong = open_remote("openai/x", EmbedderSettings(url=f"{ollama.url}/v2"), {})
     with pytest.raises(EmbedderError, match="has no model 'x', or no embeddings"):
         wrong.embed(["x"])
-
-
-# Bases
 
 
 @pytest.fixture
