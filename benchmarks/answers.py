@@ -73,9 +73,9 @@ def judge(dataset: Dataset, corpus: Corpus, queries: list[EvalQuery]) -> dict[st
 
 
 def answered(corpus: Corpus, queries: list[EvalQuery]) -> tuple[float, float]:
-    made = [prepare(corpus.hub, query.text, bases=corpus.bases, options=AskOptions()) for query in queries]
-    direct = [any(one.tier == "direct" for one in prepared.passages) for prepared in made]
-    return statistics.fmean(prepared.outcome is None for prepared in made), statistics.fmean(direct)
+    made = [answer_without_client(corpus.hub, prepare(corpus.hub, query.text, bases=corpus.bases)) for query in queries]
+    direct = [any(one.tier == "direct" for one in answer.references) for answer in made]
+    return statistics.fmean(answer.outcome == "written" for answer in made), statistics.fmean(direct)
 
 
 def thresholds(dataset: Dataset, corpus: Corpus, queries: list[EvalQuery], others: list[EvalQuery]) -> dict[str, float]:

@@ -270,8 +270,8 @@ def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment
     assert (answer.verdict, answer.outcome, answer.text.find(f"{NEAREST_TEXT}\n\n")) == ("weak", "written", 0)
     assert len(answer.references) > len({one.number for one in answer.support}) <= 3
     assert NEAREST_TEXT not in ask(hub, "release wave 3 goes out on day 3").text
-    for text, outcome in (("which release wave gets a sponsor", "not_covered"), ("Woher kommt die wave?", "written")):
-        assert ask(hub, text, options=AskOptions(threshold=0.0)).outcome == outcome
+    cases = {"who sponsors a wave": "not_covered", "wave sponsor": "not_covered", "Woher kommt wave 3?": "written"}
+    assert {text: ask(hub, text, options=AskOptions(threshold=0.0)).outcome for text in cases} == cases
     assert not ask(hub, "איך אני משחזר את הגיבוי?").references
 
 

@@ -159,7 +159,7 @@ def test_a_repeat_does_not_revive_what_was_superseded_or_is_replaced_by_it(hub):
     old = remember(hub, "The tests are run with uv run pytest -n 4").memory
     better = remember(hub, "Run the tests with uv run pytest -n 4", supersedes=[old.id])
     assert (better.did, better.superseded) == ("stored", (old.id,))
-    again = remember(hub, "uv run pytest -n 4 runs the tests")
+    again = remember(hub, "Use uv run pytest -n 4 to run the tests")
     assert (again.did, again.memory.id) == ("strengthened", better.memory.id)
 
 

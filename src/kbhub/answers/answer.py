@@ -39,14 +39,6 @@ Tier = Literal["direct", "summarized", "related", "nearest"]
 
 Outcome = Literal["written", "passages", "not_answered", "not_covered"]
 
-DIRECT_THRESHOLD, THRESHOLD = STRONG, WEAK
-"""Minimum score of a direct hit, and of any hit that is used (`benchmarks/answers.py --thresholds`). At .7, of the
-queries of five collections 63 to 98 of 100 have an answer among their first three direct hits (.6 would give up to 6
-more, .8 up to 10 less), and 1 to 9 of 100 queries of the other collections, which nothing answers, have a direct hit
-(.6: 3 to 10). Below .2 nothing covers a query; .3 would lose up to 2 of 100 answers, .4 would lose 10 that are
-sections of documentation.
-"""
-
 MAX_TOKENS, LEAST_TOKENS, MOST_TOKENS = 500, 50, 4_000
 """Tokens of a written answer: the default and the minimum of knowledgebased, and more than a summary needs."""
 
@@ -88,10 +80,8 @@ class AskOptions(Model):
     written_by: Writer | None = Field(
         None, description="Only this writer: your own model, Ollama, sentences picked without a model, or none."
     )
-    threshold: float = Field(THRESHOLD, ge=0, le=1, description="Minimum score of passages to use.")
-    direct_threshold: float = Field(
-        DIRECT_THRESHOLD, ge=0, le=1, description="Minimum score of passages to quote in full."
-    )
+    threshold: float = Field(WEAK, ge=0, le=1, description="Minimum score of passages to use.")
+    direct_threshold: float = Field(STRONG, ge=0, le=1, description="Minimum score of passages to quote in full.")
     max_tokens: int = Field(
         MAX_TOKENS, ge=LEAST_TOKENS, le=MOST_TOKENS, description="Maximum length of the answer, in tokens."
     )

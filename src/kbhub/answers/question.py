@@ -26,7 +26,7 @@ from kbhub.index.query.parser import STOP_WORDS, beginning, stems
 from kbhub.index.query.spelling import known_stems
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
-from kbhub.search.evidence import rarity
+from kbhub.search.evidence import QueryTerms, gap, rarity, words_of
 from kbhub.search.judge import LEADING_NOTES, NEWEST, is_unfinished
 from kbhub.search.plan import TermWeights
 from kbhub.search.search import NO_LLM_INSTALLED, LlmOptions, search_assisted
@@ -44,11 +44,16 @@ NEAREST_TEXT = "This is the nearest found; it may not be an answer."
 bases that nothing answers, at most 3 get that."""
 
 NEAREST_QUOTED = 3
+"""Passages that such an answer quotes."""
 
-UNUSUAL, UNUSUAL_KNOWN, NEAR_WORD, LEAST_ASKED, ENGLISH = 0.75, 1.1, 0.45, 0.2, 0.3
-"""Rarity from which a question may turn on a word that occurs nowhere (if the packaged model does not know it, if it
-does); the cosine to a word of the passages that may mean the same; the share, by rarity, that such words need; and that
-of function words in an English question: ordinary words of other languages (`wo`, `pourquoi`) count as rare."""
+LACKING = 0.4
+"""Rarity of the asked word, above the score of the best passage that lacks it, from which nothing is composed."""
+
+LACKING_SHARE = 0.18
+"""Least share of that word in the rarity of all: a long question says with its other words what it asks."""
+
+ENGLISH = 0.5
+"""Least share of known words in an English question; ordinary words of other languages would count as rare."""
 
 NOT_COVERED_TEXT = "These bases probably do not cover this, or use other words."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
@@ -111,7 +116,7 @@ def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
 def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
     """Build an answer from sentences of the passages, or of passages alone if they have no sentence."""
     uncertain = prepared.verdict == "weak"
-    if uncertain and _turns_on_missing(prepared):
+    if uncertain and _lacks_asked_word(prepared):
         return finish_unwritten(prepared.model_copy(update={"outcome": "not_covered"}), why)
     nearest = prepared.passages[:NEAREST_QUOTED] if uncertain else prepared.passages
     room = prepared.options.max_tokens - (estimated_tokens(NEAREST_TEXT) if uncertain else 0)
@@ -123,19 +128,23 @@ def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequenc
     return _answer(prepared, "written", text, "extractive", why, checked=draft)
 
 
-def _turns_on_missing(prepared: Prepared) -> bool:
-    """Return whether an English question turns on words that occur nowhere, nor others that mean the same."""
-    said, known = prepared.question.lower().split(), known_stems()
-    english = len(STOP_WORDS.intersection(said)) >= ENGLISH * len(said)
-    rare = [
-        word
-        for word in (prepared.unmatched if english else ())
-        if rarity(word) >= (UNUSUAL_KNOWN if known.issuperset(stems(word)) else UNUSUAL)
-    ]
-    words = " ".join(passage.text for passage in prepared.passages).split()
-    near = packaged_embedder().queries().nearest(rare, list(set(words))) if rare else ()
-    asked = sum(rarity(word) for word, cosine in zip(rare, near, strict=True) if cosine < NEAR_WORD)
-    return asked > LEAST_ASKED * sum(rarity(term.text) for term in prepared.weights)
+def _lacks_asked_word(prepared: Prepared) -> bool:
+    """Return whether an English question turns on a word that its best passage lacks, with nothing that resembles it.
+
+    A word weighs by its rarity in the language and in the bases: a product's name is in the passages or goes without
+    saying.
+    """
+    asked, known, best = prepared.question.lower().split(), known_stems(), prepared.passages[0]
+    english = [word for word in asked if word in STOP_WORDS or known.issuperset(stems(word))]
+    if len(english) < ENGLISH * len(asked):
+        return False
+    most = max((term.weight for term in prepared.weights), default=1.0)
+    weights = {term.text: rarity(term.text) * term.weight / most for term in prepared.weights}
+    names = words_of(best.ref)
+    missing = QueryTerms(prepared.weights).examine(best.text, best.headings, best.title, (names,)).missing
+    text = "\n".join((best.title, *best.headings, names, best.text))
+    lacking = gap([(word, weights[word]) for word, _ in missing], text)
+    return lacking >= max(LACKING + (best.score or 0.0), LACKING_SHARE * sum(map(rarity, weights)))
 
 
 def _answer(

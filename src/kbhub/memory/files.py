@@ -404,8 +404,6 @@ _NOT = re.compile(r"(?<=[a-z])n['’]t\b")
 _PAST = frozenset({"was", "were"})
 _BE = frozenset({"is", "are", "be", "been", "being"}) | _PAST
 _GET = frozenset({"get", "gets"})
-_BETWEEN = frozenset({"not", "always", "only", "now", "never", "still", "also"})
-"""Words between a form of "be" and its participle."""
 _EMPTY = "a an the it its this that these those do does please our your my"
 _DROPPED = frozenset(_EMPTY.split())
 _SPEAKERS = frozenset({"you", "we"})
@@ -468,13 +466,12 @@ def _of_sentence(words: list[str]) -> Iterator[_Form]:
     """Yield the forms of a sentence: its verb and what is beside it, in order, and its phrases and clauses."""
     core = inside = list[str]()
     phrases, marks = list[tuple[str, list[str]]](), list[str]()
-    told, after_be, tools = words[0].casefold() == "we", False, set[str]()
+    told, after_be = words[0].casefold() == "we", False
     if _FORBIDDEN in words and "," in words:  # which clause forbids what is not certain
         yield tuple(_reduced(part)[1] for part in words)
         return
     for part, following in zip(words[told:], [*words[told + 1 :], ""], strict=True):
         plain, word = _reduced(part)
-        tools |= {word} if part.startswith(("`", "-")) else set()
         if part == _FORBIDDEN:
             phrases.append((part, []))
             continue
@@ -497,7 +494,7 @@ def _of_sentence(words: list[str]) -> Iterator[_Form]:
             marks += ["and"] if word in _AND else []
         if len(inside) == 1 and marks[-1:] == ["every"]:
             inside = core
-        after_be = after_be and plain in _BETWEEN
+        after_be = False
     found = {mark: tuple(some) for mark, some in phrases}
     both = marks.index("and") if "and" in marks else 0
     if len(found) < len(phrases) or 0 < both < len(marks) - 1:  # which phrase belongs to what is not certain
@@ -507,8 +504,7 @@ def _of_sentence(words: list[str]) -> Iterator[_Form]:
         core, found["with"] = [*found.pop("to")], tuple(core[1:])
     yield told and not found.keys() & {_FORBIDDEN, "with"}, tuple(core), tuple(sorted(found.items()))
     mark = "by" if told and "by" in found else "with"
-    # In "delete users with tokens", nobody says that the tokens do it; a command does.
-    if mark in found and (told or not tools.isdisjoint(found[mark])):
+    if told and mark in found:  # in "delete users with tokens", nobody says that the tokens do it
         core = [*found.pop(mark), *core]
         yield False, tuple(core), tuple(sorted(found.items()))
 

@@ -129,14 +129,14 @@ _LEAVES = re.compile(
 """Words before what came to an end, or was left for something else; `_IS_OVER`, those after it."""
 
 _IS_OVER = re.compile(
-    r"(?i)\b(?:no longer|any ?more|gone|ended|history|closed|expired|r[au]n out|retirement|"
+    r"(?i)\b(?:no (?:longer|more)|any ?more|gone|ended|history|closed|expired|r[au]n out|retirement|"
     r"(?:archived|too (?:expensive|slow|old|small))(?=\W*$)|(?:is|are|was|were|been|got)\b.{0,20}?\b(?:over|retired|"
-    r"shut|cancel+ed|replaced|dropped|unplugged|deprecated|obsolete|frozen|off))\b"
+    r"shut|cancel+ed|replaced|dropped|thrown out|unplugged|deprecated|obsolete|frozen|off))\b"
 )
 
 _HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")
 _CLAUSE_END = re.compile(r"(?i)[,;:.!?]\s+|\s(?:and|but|so|because|as|since|while)\s")
-_INSTEAD = re.compile(r"(?i)\s(?:to|by|with|for|in)\s")
+_AFTER_NOUN = re.compile(r"(?i)(?<=\w)\s(?:to|by|with|for|in|of|on|at|from|about|into|until|after|before)\s")
 _NAME = re.compile(r"^\W*[A-Z]|\d|[a-z][A-Z]")
 
 ENDED_WORDS, LEAST_ENDED = 4, 0.35
@@ -175,15 +175,15 @@ class Statement:
         return self.names | Statement(" ".join(words[len(words) // 2 :])).words
 
     @cached_property
-    def ended(self) -> frozenset[str]:
-        """The stems of what has come to an end."""
-        parts = [self.text[: match.start()] for match in _HANDED.finditer(self.text)]
+    def ended(self) -> list[Statement]:
+        """What has come to an end: noun phrases up to a preposition, so that the last word says what it is."""
+        parts = [self.text[: match.start()].split() for match in _HANDED.finditer(self.text)]
         for clause in _CLAUSE_END.split(self.text):
-            for match in _LEAVES.finditer(clause):
-                parts += _INSTEAD.split(clause[match.end() :].strip())[0].split()[:ENDED_WORDS]
-            for match in _IS_OVER.finditer(clause):
-                parts += clause[: match.start()].split()[-ENDED_WORDS:]
-        return Statement(" ".join(parts)).words
+            after = [clause[match.end() :].strip() for match in _LEAVES.finditer(clause)]
+            parts += [_AFTER_NOUN.split(part)[0].split()[:ENDED_WORDS] for part in after]
+            before = [clause[: match.start()] for match in _IS_OVER.finditer(clause)]
+            parts += [_AFTER_NOUN.split(part)[0].split()[-ENDED_WORDS:] for part in before]
+        return [Statement(" ".join(part)) for part in parts]
 
 
 def likeness(older: Statement, newer: Statement) -> float:
@@ -203,9 +203,16 @@ def likeness(older: Statement, newer: Statement) -> float:
 
 
 def ends(older: Statement, newer: Statement) -> bool:
-    """Return whether a statement says that the point of an older one, and not something else, came to an end."""
-    most = 2 if newer.ended.isdisjoint(older.names) else 4  # a name tells more than other words
-    return not newer.ended.isdisjoint(older.point) and most * len(newer.ended & older.words) > len(newer.ended)
+    """Return whether a statement says that the point of an older one, and not something else, came to an end.
+
+    "The Berlin gym was closed" ends no Berlin: the last word of what ended says what it is.
+    """
+    for ended in newer.ended:
+        head = next(reversed(ended.terms.values()), frozenset())
+        most = 4 if head & older.names else 2  # a name tells more than other words
+        if head & older.point and most * len(ended.words & older.words) > len(ended.words):
+            return True
+    return False
 
 
 def statements(text: str) -> list[Statement]:
@@ -241,8 +248,6 @@ _PAST = re.compile(
     r"back then|changed|did|was|were|had)\b"
 )
 """Words of a question about how things were, where the older statement answers as well."""
-
-_END = re.compile(r"(?<=[.!?])\s+")
 
 _UNSAID = re.compile(r"^\s*\[.*\]\s*$|\?\s*$")
 """A caption or a question, which states nothing."""
@@ -409,7 +414,7 @@ def _sentences(text: str, wanted: frozenset[str]) -> Iterator[tuple[str, frozens
         turn = TURN.match(line)
         said = line[turn.end() - 1 :] if turn else line
         speaker = wanted.intersection(stems(paired(turn[1]))) if turn else frozenset()
-        for sentence in _END.split(said):
+        for sentence in _SENTENCE_END.split(said):
             letters = plain(sentence)
             words = (
                 stems(paired(sentence)) if letters is None else [stem for _, _, stem in occurrences(letters, wanted)]
