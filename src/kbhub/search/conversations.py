@@ -208,7 +208,7 @@ def ends(older: Statement, newer: Statement) -> bool:
     "The Berlin gym was closed" ends no Berlin: the last word of what ended says what it is.
     """
     for ended in newer.ended:
-        head = next(reversed(ended.terms.values()), frozenset())
+        head = [frozenset[str](), *ended.terms.values()][-1]
         most = 4 if head & older.names else 2  # a name tells more than other words
         if head & older.point and most * len(ended.words & older.words) > len(ended.words):
             return True
