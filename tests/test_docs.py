@@ -76,7 +76,7 @@ def source_texts() -> list[str]:
     return [node.value for node in nodes if isinstance(node.value, str)]
 
 
-def test_messages_that_are_explained_are_those_that_kbhub_says():
+def test_messages_and_checks_of_doctor_that_are_explained_are_those_that_there_are():
     rows = [line for line in TROUBLESHOOTING.read_text("utf-8").splitlines() if line.startswith("| ")]
     messages = [message for row in rows for message in re.findall(r"^\| (?:doctor: )?`([^`]*…[^`]*|[^`]*\.)`", row)]
     parts = [part.strip(" :;.,") for message in messages for part in message.split("…")]
@@ -84,8 +84,6 @@ def test_messages_that_are_explained_are_those_that_kbhub_says():
     assert len(messages) > 30
     assert [part for part in parts if len(part) > 3 and part not in everything] == []
 
-
-def test_every_check_of_doctor_is_explained():
     source = "\n".join(
         path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "setup" / "doctor").glob("*.py"))
     )

@@ -137,18 +137,14 @@ def test_what_is_read_is_the_same_from_index_and_file(every, parsed_here):
         assert WORDS in text, name
 
 
-def test_a_file_that_did_not_change_is_not_parsed_again(every, monkeypatch):
+def test_a_file_that_did_not_change_is_not_parsed_again_and_a_converted_one_not_written_nor_audited(every, monkeypatch):
     """By its content where its time is new."""
     environment, hub, _ = every
     processes = started(monkeypatch)
     os.utime(environment.project / "knowledge/a.docx")
     (report,) = hub.sync()
     assert (report.changed, processes) == (0, [])
-
-
-def test_a_converted_file_is_not_written_and_audit_leaves_it_alone(every):
-    """Nobody is asked to fix a link or a title in it."""
-    environment, hub, _ = every
+    # Nobody is asked to fix a link or a title in it.
     found = {one.path for one in audit(hub, checks=["links", "titles"]).findings}
     assert found <= {"a.rst", "a.rest", "a.txt"}
     for name in [name for name in EVERY if name[1:] in KINDS]:
@@ -156,19 +152,6 @@ def test_a_converted_file_is_not_written_and_audit_leaves_it_alone(every):
         with pytest.raises(WriteRefused, match="cannot be written as text"):
             write_document(hub, name, text="# New\n", mode="append")
         assert (environment.project / "knowledge" / name).read_bytes() == before
-
-
-def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub, parsed_here):
-    """The others are found, `status` names it, the next sync does not try it again, and reading it says why."""
-    environment.write("knowledge/good.docx", FILES["a.docx"])
-    environment.write("knowledge/bad.docx", b"PK\x03\x04 no zip")
-    told = "It cannot be read (it is no such file, or broken); left out."
-    assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
-    kbhub("admin", "index", code=0)
-    assert f"bad.docx: {told}" in kbhub("status").out
-    assert "good.docx" in kbhub("search", "pump", "--mode", "keyword").out
-    assert kbhub("admin", "index", "--json").json["reports"][0]["changed"] == 0
-    assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
 
 
 def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatch, parsed_here):
@@ -185,12 +168,25 @@ def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatc
     assert sorted(found[:2]) == ["b.rst", "z.md"]
 
 
-def test_the_lock_of_an_open_document_is_no_document(environment, parsed_here):
+def test_the_lock_of_an_open_document_is_no_document_and_what_cannot_be_read_is_a_problem_of_its_base(
+    environment, parsed_here, kbhub
+):
     """Office leaves it beside the document; it is neither a problem nor counted."""
     environment.write("knowledge/a.docx", FILES["a.docx"])
     environment.write("knowledge/~$a.docx", b"\x03Ada")
     (report,) = environment.hub().sync()
     assert (report.added, report.failed, report.passed_over) == (1, (), {})
+
+    # The others are found, `status` names it, the next sync does not try it again, and reading it says why.
+    environment.write("knowledge/good.docx", FILES["a.docx"])
+    environment.write("knowledge/bad.docx", b"PK\x03\x04 no zip")
+    told = "It cannot be read (it is no such file, or broken); left out."
+    assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
+    kbhub("admin", "index", code=0)
+    assert f"bad.docx: {told}" in kbhub("status").out
+    assert "good.docx" in kbhub("search", "pump", "--mode", "keyword").out
+    assert kbhub("admin", "index", "--json").json["reports"][0]["changed"] == 0
+    assert f"it has no text. {told}" in environment.hub().read("bad.docx").unread[0].message
 
 
 def test_a_file_of_a_gigabyte_is_not_read_and_text_alone_starts_no_process(environment, monkeypatch):
@@ -311,7 +307,7 @@ def shop(environment):
     return environment
 
 
-def test_every_ref_that_search_prints_can_be_read(shop, kbhub):
+def test_every_ref_that_search_prints_can_be_read_and_links_between_them_are_followed(shop, kbhub):
     hits = kbhub("search", "crates", "-n", "20", "--json", code=0).json["hits"]
     assert {hit["ref"] for hit in hits} == REFS
     for hit in hits:
@@ -319,8 +315,6 @@ def test_every_ref_that_search_prints_can_be_read(shop, kbhub):
         assert (reading.ref, reading.title) == (hit["ref"], hit["title"])
         assert kbhub("read", hit["docid"], code=0).out == kbhub("read", hit["ref"], code=0).out
 
-
-def test_links_between_them_are_followed(shop):
     hub = synced(shop)
     links = [link for base in hub.discovery().bases for link in resolved_links(hub, base)]
     assert {(link.path, link.status, link.goal) for link in links} == {

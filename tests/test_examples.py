@@ -98,7 +98,7 @@ def test_a_query_finds_its_document_first_and_the_team_is_one_base_without_probl
     assert {name for name in base.base.contexts if not (TEAM / "knowledge" / name).is_dir()} == set()
 
 
-def test_the_configs_have_no_warnings(tmp_path):
+def test_the_configs_have_no_warnings_and_the_snippets_are_described_and_start_a_command_that_exists(tmp_path):
     loaded = load_config(EXAMPLES / "global-config" / "kbhub.json", {}, tmp_path)
     _, warnings = read_pointer(TEAM / ".kbhub.json")
     settings = loaded.settings
@@ -107,9 +107,7 @@ def test_the_configs_have_no_warnings(tmp_path):
     assert {name for names in settings.repos.values() for name in names} == set(settings.bases)
     assert [file for file in CONFIGS if not (file.parent / read_jsonc(file)["$schema"]).is_file()] == []
 
-
-def test_the_snippets_are_described_and_start_a_command_that_exists():
-    """They are plain JSON, and `kbhub` takes their arguments."""
+    # They are plain JSON, and `kbhub` takes their arguments.
     readme = (EXAMPLES / "clients" / "README.md").read_text("utf-8")
     for file in (EXAMPLES / "clients").glob("*.json"):
         (servers,) = json.loads(file.read_text("utf-8")).values()

@@ -80,7 +80,7 @@ def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
                 assert one.score / whole.hits[0].score == pytest.approx(other.score / cut.hits[0].score, abs=0.002)
 
 
-def test_a_verdict_does_not_fall_because_of_another_base(two):
+def test_a_verdict_does_not_fall_because_of_another_base_and_another_language_finds_the_english_document(two):
     for number in range(40):
         two.write(two.home / "notes" / f"{number}.md", f"# Recipe {number}\n\nA bastion of bread number {number}.\n")
     hub = synced(two)
@@ -88,8 +88,19 @@ def test_a_verdict_does_not_fall_because_of_another_base(two):
         alone = hub.search(Query(text=text, bases=("project",)))
         assert hub.search(Query(text=text)).hits[0].score >= alone.hits[0].score
 
+    # By its meaning, as no word is the same; by keyword where the model does not know the language.
+    two.write("knowledge/ka.md", "# სერვერი\n\nროგორ გადავტვირთო სერვერი.\n")
+    two.write("knowledge/unit.md", "# systemd unit\n\nRestart the machine's web server with `systemctl restart`.\n")
+    two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
+    hub = synced(two)
+    result = hub.search("გადავტვირთო სერვერი")
+    for question in ("как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"):
+        assert refs(hub.search(question))[0] == "unit.md"
+    assert (["ka.md"], "keyword") == (refs(result), result.mode)
+    assert "knows too few of the words" in result.notes[0]
 
-def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
+
+def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_and_one_that_is_not_there_is_named(two):
     """And a page beyond all pages is empty."""
     bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
     two.configure(bases=bases, repos={"*": list(bases)})
@@ -100,8 +111,6 @@ def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
         found = hub.search(Query(text=text, offset=2**63 - 1))
         assert (found.hits, found.skipped) == ((), ())
 
-
-def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
     bases = {"notes": "~/notes", "far": "~/far", "away": "~/away"}
     two.configure(bases=bases, repos={"*": ["notes", "far"]})
     hub = synced(two)
@@ -164,19 +173,6 @@ def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
     assert names == [one.base for one in result.skipped]
     assert ((), None) == (result.unmatched, result.verdict)
     assert not any("No document" in note or "None of" in note or "covers" in note for note in result.notes)
-
-
-def test_a_question_in_another_language_finds_the_english_document(two):
-    """By its meaning, as no word is the same; by keyword where the model does not know the language."""
-    two.write("knowledge/ka.md", "# სერვერი\n\nროგორ გადავტვირთო სერვერი.\n")
-    two.write("knowledge/unit.md", "# systemd unit\n\nRestart the machine's web server with `systemctl restart`.\n")
-    two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
-    hub = synced(two)
-    result = hub.search("გადავტვირთო სერვერი")
-    for question in ("как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"):
-        assert refs(hub.search(question))[0] == "unit.md"
-    assert (["ka.md"], "keyword") == (refs(result), result.mode)
-    assert "knows too few of the words" in result.notes[0]
 
 
 @pytest.mark.parametrize("model", ["none", "/nowhere/model"])

@@ -28,7 +28,7 @@ def tags_of(kbhub) -> dict[str, tuple[int, int]]:
     return {one["tag"]: (one["count"], one["own"]) for one in kbhub("ls", "--tags", "--json").json["tags"]}
 
 
-def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
+def test_in_a_vault_they_filter_count_and_relate_and_a_pointer_and_the_users_config_decide(vault, kbhub):
     assert paths(kbhub, "tag:release") == {"rollback.md", "canary.md"}
     assert paths(kbhub, "tag:release/canary") == {"rollback.md"}
     assert paths(kbhub, "tag:no") == set()
@@ -37,6 +37,14 @@ def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
     assert row["tags"] == ["Ops", "release/canary"]
     related = kbhub("related", "canary", "--json").json["neighbours"]
     assert [(one["ref"], one["context"]) for one in related if one["kind"] == "tag"] == [("rollback.md", "#release")]
+
+    configure(vault, inlineTags=False)
+    assert set(tags_of(kbhub)) == {"Ops"}
+    configure(vault)
+    assert set(tags_of(kbhub)) == {"Ops", "release", "release/canary"}
+    own = {"notes": {"knowledge": str(vault.project / "knowledge"), "inlineTags": False}}
+    vault.configure(bases=own, repos={"*": ["notes"]})
+    assert set(tags_of(kbhub)) == {"Ops"}
 
 
 @pytest.mark.parametrize(
@@ -52,16 +60,6 @@ def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, p
         environment.write("knowledge/.obsidian", "")
     environment.write("knowledge/a.md", "# A\n\n#found\n")
     assert set(tags_of(kbhub)) == found
-
-
-def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
-    configure(vault, inlineTags=False)
-    assert set(tags_of(kbhub)) == {"Ops"}
-    configure(vault)
-    assert set(tags_of(kbhub)) == {"Ops", "release", "release/canary"}
-    own = {"notes": {"knowledge": str(vault.project / "knowledge"), "inlineTags": False}}
-    vault.configure(bases=own, repos={"*": ["notes"]})
-    assert set(tags_of(kbhub)) == {"Ops"}
 
 
 def test_bases_of_the_user_have_the_setting_too(environment, kbhub):

@@ -58,7 +58,7 @@ def test_every_package_has_one_version_and_hashes_and_the_files_agree(name):
             assert hashes[pin.partition(";")[0]] == found
 
 
-def test_the_pins_are_those_of_the_project():
+def test_the_pins_are_those_of_the_project_and_requirements_are_complete():
     required = named([*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]])
     extras = [line for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
     groups = [line for lines in GROUPS.values() for line in lines]
@@ -68,9 +68,7 @@ def test_the_pins_are_those_of_the_project():
     assert [str(one) for one in named(PROJECT["project"]["dependencies"]) if "<" not in str(one.specifier)] == []
     assert GROUPS["build"] == PROJECT["build-system"]["requires"]
 
-
-def test_requirements_are_complete():
-    """Whatever kbhub needs here, directly or not, is in the file, or pip would refuse to install it."""
+    # Whatever kbhub needs here, directly or not, is in the file, or pip would refuse to install it.
     pinned, waiting, seen = pins("requirements.txt"), named(PROJECT["project"]["dependencies"]), set()
     while waiting:
         one = waiting.pop()

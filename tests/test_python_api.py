@@ -63,7 +63,15 @@ def test_the_package_costs_nothing_until_a_name_is_used():
     assert (done.out.split(), done.err) == (["kbhub", "kbhub.errors"], "")
 
 
-def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
+def test_failures_have_one_root_and_folders_may_be_strings_with_a_tilde(user, monkeypatch):
+    assert kbhub.KbhubError is KbhubError
+    with pytest.raises(UsageError, match="is not a directory"):
+        kbhub.Hub.open("/does/not/exist").search("x")
+    with pytest.raises(KbhubError, match="project"):
+        kbhub.Hub.open(bases={"project": "~/x"})
+    with pytest.raises(WriteRefused):
+        kbhub.remember(kbhub.Hub.open(read_only=True), "Nothing is written.")
+
     user.write(f"{user.home}/ops/a.md", "# Pager\n")
     user.write(f"{user.home}/notes/b.md", "# Idea\n")
     user.write(f"{user.home}/other.json", '{"search": {"mode": "keyword", "limit": 1}}')
@@ -75,16 +83,6 @@ def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
     assert any((user.home / "indexes").iterdir())
     assert (found.mode, len(found.hits)) == ("keyword", 1)
     assert len(hub.search(Query(text="pager idea", mode="keyword")).hits) == 2
-
-
-def test_failures_have_one_root(user):
-    assert kbhub.KbhubError is KbhubError
-    with pytest.raises(UsageError, match="is not a directory"):
-        kbhub.Hub.open("/does/not/exist").search("x")
-    with pytest.raises(KbhubError, match="project"):
-        kbhub.Hub.open(bases={"project": "~/x"})
-    with pytest.raises(WriteRefused):
-        kbhub.remember(kbhub.Hub.open(read_only=True), "Nothing is written.")
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_a_flood_of_searches_is_answered_and_cancelled_calls_leave_nothing_behin
     assert "1. deploy.md:1-3" in text_of(window.ask(call("search", query="canary")))
 
 
-def test_of_a_long_query_the_beginning_is_read_and_the_rest_said(place):
+def test_of_a_long_query_the_beginning_is_read_a_long_list_of_refs_whole_and_too_long_tags_refused(place):
     text = "canary " + distinct_words(MAX_CHARACTERS * 3)
     query, hub = parse_query(text), place.hub()
     unread = f"{query.unread:,}"
@@ -111,16 +111,6 @@ def test_of_a_long_query_the_beginning_is_read_and_the_rest_said(place):
         assert len(query.text) <= MAX_CHARACTERS
     assert parse_query(("canary " * MAX_CHARACTERS)[:MAX_CHARACTERS]).unread == 0
 
-
-@pytest.mark.parametrize("text", ["*", "a/", "x", "[", "{a,b}", "@", "#", "../", ":1-2"])
-def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
-    """Whatever it would mean, read or written; it is shown in part."""
-    ref = text * (LONGEST_REF * 50 // len(text))
-    (unread,) = place.hub().read([ref]).unread
-    assert f"at most {LONGEST_REF:,} characters" in unread.message
-
-
-def test_a_long_list_of_refs_is_read_and_more_or_longer_tags_than_there_are_refused(place):
     hub = place.hub()
     result = hub.read(", ".join(["deploy.md"] * (LONGEST_REF // 8)))
     assert [one.ref for one in result.readings] == ["deploy.md"]
@@ -128,6 +118,14 @@ def test_a_long_list_of_refs_is_read_and_more_or_longer_tags_than_there_are_refu
         tags(hub, ["x"] * (MOST_NAMES + 1))
     with pytest.raises(UsageError, match=f"at most {LONGEST_NAME} characters"):
         tags(hub, ["*" * (LONGEST_NAME + 1)])
+
+
+@pytest.mark.parametrize("text", ["*", "a/", "x", "[", "{a,b}", "@", "#", "../", ":1-2"])
+def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
+    """Whatever it would mean, read or written; it is shown in part."""
+    ref = text * (LONGEST_REF * 50 // len(text))
+    (unread,) = place.hub().read([ref]).unread
+    assert f"at most {LONGEST_REF:,} characters" in unread.message
 
 
 @pytest.mark.parametrize("text", ["null", "[1, 2]", '{"a": 1}', '["x"]', "true", "5", '"x"'])
@@ -139,7 +137,7 @@ def test_a_text_that_is_json_stays_a_text(window, place, text):
     stored.unlink()
 
 
-def test_lists_and_objects_may_come_as_strings(window):
+def test_lists_and_objects_may_come_as_strings_and_what_is_too_long_is_refused_and_not_cut(window, place):
     asked = {"query": "canary", "bases": '["project"]'}
     read = text_of(window.ask(call("read", refs='["deploy.md", "first.md"]')))
     found = window.ask(call("search", **asked, options='{"full": true}', cursor="null"))
@@ -147,8 +145,6 @@ def test_lists_and_objects_may_come_as_strings(window):
     assert "1. deploy.md" in text_of(window.ask(call("search", **asked, options="null")))
     assert found["result"]["isError"]  # `cursor` is a text, and none that was given
 
-
-def test_what_is_too_long_to_be_written_is_refused_and_not_cut(window, place):
     before = sorted(path.name for path in (place.project / "knowledge").iterdir())
     for asked in (
         {"ref": "long.md", "text": "x" * (MOST_TEXT_BYTES + 1)},

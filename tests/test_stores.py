@@ -193,7 +193,7 @@ def instructions():
     return [line.split(" ", 1) for line in text.splitlines() if line]
 
 
-def test_the_image_is_built_of_files_that_there_are():
+def test_the_image_is_built_of_files_that_there_are_and_the_services_of_compose_are_what_they_should_be():
     copied = [line.split()[:-1] for name, line in instructions() if name == "COPY" and "--from" not in line]
     paths = {path.removeprefix("./") for line in copied for path in line}
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
@@ -203,6 +203,15 @@ def test_the_image_is_built_of_files_that_there_are():
     wheel = built["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {built["project"]["readme"], "LICENSE", "src", *wheel["force-include"], "pyproject.toml"}
     assert needed <= paths
+
+    fit_schema("compose-spec", ROOT / "compose.yaml")
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    for service in compose["services"].values():
+        source, target = re.fullmatch(r"(\$\{.*?\}\}):(\$\{.*?\}\}):ro", service["volumes"][0]).groups()
+        assert source == target == service["working_dir"]  # its path tells a project's indexes from those of others
+        assert "ports" not in service
+        app.parse_args(service.get("command", ["serve"]), exit_on_error=False, print_error=False)
+    assert compose["services"]["http"]["network_mode"] == "host"
 
 
 def test_the_image_serves_as_nobody_special_and_keeps_everything_in_its_volume():
@@ -218,17 +227,6 @@ def test_the_image_serves_as_nobody_special_and_keeps_everything_in_its_volume()
     started = [json.loads(line) for name, line in lines if name in ("ENTRYPOINT", "CMD")]
     assert started == [["kbhub"], ["serve"]]
     assert places == {"KBHUB_CACHE_DIR": "/data/cache", "KBHUB_DATA_DIR": "/data/data"}
-
-
-def test_the_services_of_compose_are_what_they_should_be():
-    fit_schema("compose-spec", ROOT / "compose.yaml")
-    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
-    for service in compose["services"].values():
-        source, target = re.fullmatch(r"(\$\{.*?\}\}):(\$\{.*?\}\}):ro", service["volumes"][0]).groups()
-        assert source == target == service["working_dir"]  # its path tells a project's indexes from those of others
-        assert "ports" not in service
-        app.parse_args(service.get("command", ["serve"]), exit_on_error=False, print_error=False)
-    assert compose["services"]["http"]["network_mode"] == "host"
 
 
 def test_the_formula_names_the_files_of_a_release_and_their_digests(tmp_path):

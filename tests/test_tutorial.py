@@ -143,14 +143,11 @@ def test_the_tutorial_does_what_it_shows(tmp_path):
     follow(Reader(tmp_path))
 
 
-def test_the_tutorial_names_what_a_newcomer_needs():
+def test_the_tutorial_names_what_a_newcomer_needs_and_an_elision_stands_for_some_text_and_nothing_else_does():
     text = "\n".join(step.text for step in steps() if isinstance(step, Command))
     basics = ("init", "search", "ask", "remember", "recall", "base add", "base trust")
     needed = (*basics, "setup --dry-run", "status", "doctor")
     assert [name for name in needed if f"kbhub {name}" not in text] == []
-
-
-def test_an_elision_stands_for_some_text_and_nothing_else_does():
     shown = "one …\n…\nlast\n"
     assert pattern(shown).fullmatch("one two\nthree\nfour\nlast\n")
     assert pattern(shown).fullmatch("one two\nlast\n")

@@ -69,15 +69,13 @@ def test_every_supported_system_and_python_is_in_the_matrix(name, job):
     assert set(matrix["python"]) == pythons()
 
 
-def test_only_publishing_may_write():
+def test_only_publishing_may_write_and_the_hooks_run_what_the_project_has(blocks):
     jobs = {(file.stem, name): job for file in WORKFLOWS for name, job in workflow(file.name)["jobs"].items()}
     writing = {key for key, job in jobs.items() if "write" in job.get("permissions", {}).values()}
     assert writing == {("release", "publish"), ("release", "release")}
     assert [file.name for file in WORKFLOWS if "secrets." in file.read_text("utf-8")] == []
 
-
-def test_the_hooks_run_what_the_project_has(blocks):
-    """And that of the page is whole."""
+    # And that of the page is whole.
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     programs = {hook["entry"].split()[0].rpartition("/")[2] for hook in repository["hooks"]}
     named = {part for hook in repository["hooks"] for part in hook["entry"].split() if part.startswith("tests/")}

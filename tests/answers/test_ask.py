@@ -62,7 +62,7 @@ def shown(answer):
     return re.sub(r"#[0-9a-f]{6,16}\b", "#docid", "\n\n=====\n\n".join(forms))
 
 
-def test_strong_hits_are_direct_and_what_they_link_to_is_related(hub):
+def test_strong_hits_are_direct_what_they_link_to_is_related_and_thresholds_and_budgets_have_bounds(hub):
     """The best comes first, verbatim; a neighbour that the search would not have found comes last, with its reason."""
     prepared = prepare(hub, QUESTION)
     first, last = prepared.passages[0], prepared.passages[-1]
@@ -73,12 +73,8 @@ def test_strong_hits_are_direct_and_what_they_link_to_is_related(hub):
     assert last.reason.startswith("linked from runbooks/")
     assert [one.number for one in prepared.passages] == list(range(1, len(prepared.passages) + 1))
 
-
-def test_thresholds_are_on_the_score_of_the_search_and_budgets_have_bounds(hub):
-    """By their names in knowledgebased, too.
-
-    What a client carries for us makes the very same prompt, without another look at the bases.
-    """
+    # By their names in knowledgebased, too. What a client carries for us makes the very same prompt, without another
+    # look at the bases.
     weak = prepare(hub, QUESTION, options=AskOptions.model_validate({"threshold": 0.1, "directThreshold": 1.0}))
     strict = prepare(hub, QUESTION, options=AskOptions(threshold=0.9, direct_threshold=0.9))
 
@@ -109,13 +105,6 @@ def test_thresholds_are_on_the_score_of_the_search_and_budgets_have_bounds(hub):
 def test_a_call_that_cannot_be_meant_is_refused(hub, question, options, told):
     with pytest.raises(UsageError, match=told):
         prepare(hub, question, options=AskOptions(**options))
-
-
-def test_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(environment, hub):
-    for name in ("rollback.md", "copy.md"):
-        (environment.project / "knowledge/runbooks" / name).unlink()
-    answer = ask(hub, QUESTION)
-    assert (answer.outcome, "ninety seconds" in answer.text) == ("written", True)
 
 
 @pytest.mark.parametrize(("model", "env"), [("", {"KBHUB_EXPANSION__ENABLED": "true"}), ("qwen3:0.6b", {})])
@@ -240,12 +229,18 @@ def test_hostile_documents_change_neither_the_request_nor_the_form_of_the_answer
     assert outside.count("Sources:") == 1
 
 
-def test_cited_memories_are_used_memories(environment, hub):
+def test_cited_memories_are_used_and_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(
+    environment, hub
+):
     remember(hub, "A rollback of the release needs the VPN; without it the upload hangs.")
     hub.sync()
     answer = ask(hub, "does the rollback of a release need the VPN")
     assert any(one.cited and one.ref.startswith("memory@") for one in answer.references)
     assert [one.uses for one in memories(hub).memories] == [1]
+    for name in ("rollback.md", "copy.md"):
+        (environment.project / "knowledge/runbooks" / name).unlink()
+    answer = ask(hub, QUESTION)
+    assert (answer.outcome, "ninety seconds" in answer.text) == ("written", True)
 
 
 @pytest.mark.parametrize("budget", [100, 200, 400, 1000, 5000])

@@ -40,7 +40,7 @@ def written(*passages, **options):
     return extract(prepared(*passages, **options), None).text
 
 
-def test_what_follows_each_other_is_told_in_its_order_and_other_passages_best_first():
+def test_what_follows_each_other_is_told_in_its_order_and_a_sentence_left_out_is_marked():
     """The one that answers best may be the last of a runbook's line.
 
     What is done first is told first, even if a later step comes nearer; not what stands far above the answer.
@@ -56,8 +56,6 @@ def test_what_follows_each_other_is_told_in_its_order_and_other_passages_best_fi
     assert text.index("First roll back") < text.index("Then roll back") < text.index("They roll back")
     assert written(at(200, 1, "We roll back the code.", 0.9), sooner).startswith("We roll back the code.")
 
-
-def test_a_sentence_left_out_is_marked_and_a_short_one_is_told():
     short = "We roll back code. It takes a minute. We roll back data."
     between = " ".join(f"The sky of day {number} is blue and high and far away." for number in range(9))
     assert written(passage(1, short)) == f"{short} [1]"
@@ -65,7 +63,7 @@ def test_a_sentence_left_out_is_marked_and_a_short_one_is_told():
     assert written(far) == "We roll back code. … We roll back data. [1]"
 
 
-def test_sections_are_named_and_each_is_cited_once_and_a_document_is_named_by_its_file_where_its_title_names_none():
+def test_sections_are_named_and_cited_once_and_pictures_pointers_and_empty_announcements_are_not_quoted():
     """A step without its heading can be taken for another one. Every proposal begins with a summary."""
     text = "# Deploying\n\nWe roll back. We go back.\n\n## If it fails\n\nRoll back at once.\n"
     told = "**Deploying**\n\nWe roll back. We go back. [1]\n\n**If it fails**\n\nRoll back at once. [1]"
@@ -75,9 +73,7 @@ def test_sections_are_named_and_each_is_cited_once_and_a_document_is_named_by_it
     page = passage(1, text, title="Summary").model_copy(update={"ref": "a@tags-and-pins/index.md"})
     assert written(page).startswith("**tags and pins › How**\n\nWe roll back. [1]\n\n**When**")
 
-
-def test_pictures_mere_pointers_and_what_announces_nothing_are_not_quoted():
-    """A colon at the end of an answer leads nowhere."""
+    # A colon at the end of an answer leads nowhere.
     text = (
         "[![roll back](https://a.example/roll.png)](https://a.example/back)\n\nSee [how to roll back](back.md).\n\n"
         "For more on how to roll back, see [the manual](roll.md) for details.\n\n"
@@ -90,17 +86,14 @@ def test_pictures_mere_pointers_and_what_announces_nothing_are_not_quoted():
     assert written(passage(1, announced)) == "We roll back by tag. [1]"
 
 
-def test_a_table_gives_its_header_and_the_row_that_answers():
+def test_a_table_gives_its_header_and_the_row_that_answers_also_by_meaning_and_rows_left_out_are_marked():
     for question, words, row in (
         ("what is said if the state forbids it", ("state", "forbid"), "| 409 | the state forbids it |"),
         ("what does 422 mean", ("422", "mean"), "| 422 | a value is not acceptable |"),
     ):
         text = written(passage(1, STATUSES), question=question, words=words)
         assert text == f"| Status | When |\n|---|---|\n{row}\n\n[1]"
-
-
-def test_a_row_is_found_by_meaning_where_no_word_is_the_same_and_rows_left_out_between_two_are_marked():
-    """Of a long table; a short one is given whole."""
+    # Of a long table; a short one is given whole.
     question = prepared(passage(1, STATUSES), question="which code for a rate limit", words=("status",))
     text = extract(question, EMBEDDER).text
     assert "| 429 | too many requests |" in text
@@ -109,7 +102,7 @@ def test_a_row_is_found_by_meaning_where_no_word_is_the_same_and_rows_left_out_b
     assert "| 400 | the request is malformed |\n| … |\n| 409 | the state forbids it |" in text
 
 
-def test_a_table_that_begins_before_the_passage_has_its_header(environment):
+def test_a_table_that_begins_before_the_passage_has_its_header_and_a_decision_is_told_as_it_was_decided(environment):
     """Rows alone are numbers without a name, for a reader and for a model."""
     rows = "".join(f"| part {n} | costs {n} euros and is delivered by the {n}th |\n" for n in range(150))
     head = "| Spare part | Price |\n|---|---|\n"
@@ -119,6 +112,16 @@ def test_a_table_that_begins_before_the_passage_has_its_header(environment):
     assert first.start_line > 5
     assert first.readable.startswith(f"{head}| part")
     assert f"{head}| gasket | 7 euros |" in ask(hub, "what does a gasket cost", options=options).text
+
+    filler = " ".join(f"Word{number}" for number in range(200))
+    context = f"## Context\n\nA package manager runs scripts of packages on install; npm is slow. {filler}"
+    outcome = f"## Decision outcome\n\nChosen option: pnpm.\n\n{filler}"
+    environment.write("knowledge/adr/0030.md", f"# The package manager\n\n{context}\n\n{outcome}\n")
+    hub = synced(environment)
+    asked = ("which package manager did we choose", "what package manager do we use", "what does ADR-30 say", "adr 30")
+    for question in asked:
+        assert "Chosen option: pnpm." in ask(hub, question).text.split("[1]")[0]
+    assert "Chosen option: pnpm." not in ask(hub, "is the package manager slow").text.split("[1]")[0]
 
 
 @pytest.fixture
@@ -147,18 +150,6 @@ def test_nothing_is_told_twice(linked):
     assert quoted
     assert quoted.isdisjoint(one.number for one in answer.passages)
     assert (text.count("Roll back a release by its tag"), "linked from roll.md" in text) == (1, True)
-
-
-def test_a_question_for_a_decision_is_answered_with_what_was_decided(environment):
-    filler = " ".join(f"Word{number}" for number in range(200))
-    context = f"## Context\n\nA package manager runs scripts of packages on install; npm is slow. {filler}"
-    outcome = f"## Decision outcome\n\nChosen option: pnpm.\n\n{filler}"
-    environment.write("knowledge/adr/0030.md", f"# The package manager\n\n{context}\n\n{outcome}\n")
-    hub = synced(environment)
-    asked = ("which package manager did we choose", "what package manager do we use", "what does ADR-30 say", "adr 30")
-    for question in asked:
-        assert "Chosen option: pnpm." in ask(hub, question).text.split("[1]")[0]
-    assert "Chosen option: pnpm." not in ask(hub, "is the package manager slow").text.split("[1]")[0]
 
 
 def test_an_empty_handed_answer_shows_the_nearest_passage_and_is_short(environment):
@@ -285,7 +276,7 @@ def test_tokens_grow_with_the_text(one, other):
     assert estimated_tokens(one + "\n" + other) >= max(estimated_tokens(one), estimated_tokens(other)) - 1
 
 
-def test_items_of_a_long_list_stand_alone_with_their_lines_and_tokens_are_estimated_rather_too_high():
+def test_items_of_a_long_list_stand_alone_with_their_lines_and_the_excerpt_that_supports_a_sentence_is_there():
     """Prose takes some four letters a token, and Han characters one each."""
     assert 9 <= estimated_tokens("The quick brown fox jumps over the lazy dog.") <= 14
     assert estimated_tokens("再次部署之前的标签") == 9
@@ -294,6 +285,9 @@ def test_items_of_a_long_list_stand_alone_with_their_lines_and_tokens_are_estima
     assert texts("\n".join(items)) == [item.rstrip() for item in items]
     assert [(one.text, one.line) for one in found] == [("One.", 5), ("Two.", 6), ("Three.", 6), ("Four.", 8)]
     assert texts("a. B\nc\n```\n\nText.", in_code=True) == ["```\na. B\nc\n```", "Text."]  # begins within code
+    (found,) = supports("A canary is ready after five minutes.", [passage(1)])
+    assert (found.number, found.quote, found.line) == (1, "A canary takes five minutes.", 10)
+    assert 0.4 < found.overlap < 1
 
 
 def checked(text, *passages, max_tokens=500):
@@ -373,12 +367,6 @@ def test_a_model_that_writes_on_and_on_holds_nobody_up(piece):
     assert found is None or estimated_tokens(found.text) < 2 * 500 * 2
 
 
-def test_the_excerpt_that_supports_a_sentence_is_there():
-    (found,) = supports("A canary is ready after five minutes.", [passage(1)])
-    assert (found.number, found.quote, found.line) == (1, "A canary takes five minutes.", 10)
-    assert 0.4 < found.overlap < 1
-
-
 @given(st.text(max_size=300))
 def test_any_text_can_be_checked(text):
     found = checked(text, passage(1))
@@ -453,7 +441,7 @@ def extracted(*texts, embedder=EMBEDDER, **options):
     return extract(prepared(*passages, **options), embedder)
 
 
-def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document():
+def test_the_sentences_that_answer_are_quoted_in_order_code_whole_a_table_with_its_head_and_nothing_twice():
     text = (
         "Our office is in Lyon.\n\nTo roll back a release, redeploy the tag before. The cat sleeps.\n\n"
         "Roll back the schema only with the person on call."
@@ -464,9 +452,7 @@ def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document():
     assert [one.line for one in draft.support] == sorted(one.line for one in draft.support)
     assert all(one.quote in text for one in draft.support)
 
-
-def test_code_is_quoted_whole_and_a_long_table_keeps_its_head_and_the_rows_that_answer():
-    """Half a command is worse than none, and a row without its header says nothing."""
+    # Half a command is worse than none, and a row without its header says nothing.
     code = "Intro.\n\nTo roll back, run:\n\n```sh\nship stop\nship --to v1\n```\n"
     rows = "".join(f"| flag{number} | does thing {number} |\n" for number in range(200))
     table = f"| flag | roll |\n|---|---|\n{rows}| back | rolls back |\n"
@@ -476,8 +462,6 @@ def test_code_is_quoted_whole_and_a_long_table_keeps_its_head_and_the_rows_that_
     item = "- To roll back, run:\n\n  ```sh\n  ship --to v1\n  ```"
     assert extracted(f"{item}\n{'- The sky is blue and high.' * 40}").text == f"{item}\n\n[1]"
 
-
-def test_what_is_said_twice_is_said_once_and_a_number_in_brackets_is_no_citation_and_without_vectors_words_decide():
     assert extracted("", "").text.count("canary") == 1
     assert extracted("To roll back see the <i>paper</i> [7].").text == r"To roll back see the paper \[7]. [1]"
     assert extracted("Roll back as in <https://a.example>.").text == "Roll back as in <https://a.example>. [1]"

@@ -53,15 +53,13 @@ AS_THEY_ARE = [
 ]  # fmt: skip
 
 
-def test_the_command_comes_first_and_the_common_options_are_those_of_the_commands():
+def test_the_command_comes_first_common_options_are_those_of_commands_and_groups_those_of_the_application():
     for line in (*LINES, *AS_THEY_ARE):
         assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
     arguments = [one for one in app["search"].assemble_argument_collection() if one.field_info.name in COMMON]
     assert {one.name for one in arguments if one.hint is not bool} == VALUES
     assert {one.name for one in arguments if one.hint is bool} == FLAGS
 
-
-def test_the_groups_are_those_of_the_application():
     found = {}
     for words in (*GROUPS, "team"):
         group = app

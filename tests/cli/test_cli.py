@@ -58,7 +58,7 @@ def test_one_command_searches_the_example(kbhub, environment):
     assert list(environment.home.iterdir()) == []
 
 
-def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypatch):
+def test_a_base_too_far_behind_is_searched_as_it_is_and_switched_off_is_said(shop, environment, monkeypatch):
     shop("admin", "index")
     for number in range(70):
         environment.write(f"knowledge/more/{number}.md", f"# Crate {number}\n")
@@ -70,6 +70,11 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     assert behind.json["total"] == 1
     monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "70")
     assert shop(*command).json["total"] == 71
+
+    environment.write(".kbhub.json", '{"enabled": false}')
+    assert '"enabled": false' in shop("search", "crate").err
+    monkeypatch.setenv("KBHUB_DISABLE", "1")
+    assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
 
 
 def test_words_are_joined_and_options_reach_the_query(shop, environment):
@@ -90,14 +95,13 @@ def test_words_are_joined_and_options_reach_the_query(shop, environment):
     assert "keyword #1" in shop("search", "crate", "--explain").out
 
 
-def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, streams):
+def test_a_search_without_any_of_the_words_warns_before_the_hits_and_a_long_audit_shows_its_progress(
+    shop, streams, monkeypatch
+):
     """On standard error, so that a pipe gets hits only; a person reads it first."""
     assert "No document contains the query's words" in shop("search", "revert deployment").err
     seen = streams("search", "revert deployment")
     assert seen.index("No document contains the query's words") < seen.index("rollback.md")
-
-
-def test_a_long_audit_shows_its_progress_in_a_terminal_only(shop, streams, monkeypatch):
     monkeypatch.setattr("kbhub.cli.app.PATIENCE_SECONDS", 0)
     assert "checking documents" in streams("audit", "--check", "secrets")
     assert shop("audit", "--check", "secrets").err == ""
@@ -138,13 +142,6 @@ def test_outside_projects_no_command_is_recommended_that_fails_there(kbhub, envi
         assert "--root DIR" in done.out + done.err
 
 
-def test_switched_off_is_said(shop, environment, monkeypatch):
-    environment.write(".kbhub.json", '{"enabled": false}')
-    assert '"enabled": false' in shop("search", "crate").err
-    monkeypatch.setenv("KBHUB_DISABLE", "1")
-    assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
-
-
 def test_read_prints_the_very_bytes_and_headers_of_several_documents(shop, environment):
     text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
     environment.write("knowledge/odd.md", text)
@@ -183,7 +180,7 @@ def test_index_reports_what_it_did_and_names_files_that_fail(shop, environment, 
     assert "\n  failed loop.md: " in done.out
 
 
-def test_index_takes_every_base_of_the_config(shop, environment):
+def test_index_takes_every_base_of_the_config_and_one_that_cannot_be_indexed_fails_the_command(shop, environment):
     done = shop("admin", "index", "--all-bases", code=1)
     assert done.err == "kbhub: No bases in the global config. Add one with `kbhub base add PATH`.\n"
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
@@ -195,9 +192,7 @@ def test_index_takes_every_base_of_the_config(shop, environment):
     assert [(report["base"], report["added"]) for report in reports] == [("a", 1), ("b", 1)]
     assert [report["base"] for report in shop("admin", "index", "--json").json["reports"]] == ["project"]
 
-
-def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
-    """The others are indexed first, so that a cron job's mail is about the one."""
+    # The others are indexed first, so that a cron job's mail is about the one.
     environment.configure(bases={"gone": "~/gone"}, repos={"*": ["gone"]})
     for arguments in (["index"], ["index", "--all-bases"]):
         done = shop(*arguments)
@@ -316,7 +311,15 @@ def test_wrong_usage_and_refusals_are_one_line(shop, environment, snapshot):
     assert "".join(f"$ kbhub {line}\n{said}" for line, said in told.items()) == snapshot
 
 
-def test_a_wrong_config_is_named_with_its_field(shop, environment):
+def test_a_trust_store_that_cannot_be_written_is_said_and_a_wrong_config_is_named_with_its_field(
+    shop, environment, monkeypatch
+):
+    file = environment.write(str(environment.home / "file"), "mine")
+    monkeypatch.setenv("KBHUB_DATA_DIR", str(file))
+    done = shop("base", "trust", str(environment.project / "knowledge"))
+    assert (done.code, done.out) == (2, "")
+    assert "the trust store cannot be used" in done.err
+
     config = environment.configure(search={"limit": "many"})
     for command in (["search", "x"], ["status"], ["admin", "index"], ["read", "x"], ["init"]):
         for arguments in (command, [*command, "--json"]):
@@ -326,14 +329,6 @@ def test_a_wrong_config_is_named_with_its_field(shop, environment):
             assert done.err.count("\n") == 1
     config.write_text('{\n  "bases": {"a" "b"}\n}')
     assert "line 2, column" in shop("status").err
-
-
-def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeypatch):
-    file = environment.write(str(environment.home / "file"), "mine")
-    monkeypatch.setenv("KBHUB_DATA_DIR", str(file))
-    done = shop("base", "trust", str(environment.project / "knowledge"))
-    assert (done.code, done.out) == (2, "")
-    assert "the trust store cannot be used" in done.err
 
 
 def test_colours_are_for_terminals_and_any_text_can_be_printed_anywhere(shop, streams, monkeypatch, environment):

@@ -39,7 +39,7 @@ def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
     assert (again.code, again.err) == (2, "kbhub: No base 'o2'; there are: notes.\n")
 
 
-def test_every_listing_is_valid_in_every_format(kbhub):
+def test_every_listing_is_valid_in_every_format_and_lines_are_shown_as_grep_does_chosen_and_numbered(kbhub):
     for line in ("ls notes/nope", "base list", "base context list", "status", "search rollback", "read rollback.md"):
         command = line.split()
         json.loads(kbhub(*command, "--json").out)
@@ -47,6 +47,15 @@ def test_every_listing_is_valid_in_every_format(kbhub):
         assert len({len(row) for row in csv.reader(io.StringIO(kbhub(*command, "--csv").out))}) == 1
         assert kbhub(*command, "--md").out.startswith(("| ", "## "))
         assert all(len(row) == 4 for row in csv.reader(io.StringIO(kbhub(*command, "--files").out)))
+
+    out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
+    shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
+    assert shown == [*(" 4-", " 5:Run `shop rollback`.", " 6-", "--"), *("12-", "13:Tell them of the rollback.")]
+    assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
+        "5:Run `shop rollback`.\n6:\n7:then\n"
+    )
+    reading = json.loads(kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--json").out)["readings"][0]
+    assert (reading["start_line"], reading["end_line"], reading["rest"]) == (5, 7, "rollback.md:8:6")
 
 
 def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch):
@@ -59,17 +68,6 @@ def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch)
     assert "notes/ops/  what to do" in kbhub("base", "context", "list").out
     assert kbhub("base", "context", "rm").code == 0
     assert kbhub("base", "context", "rm").code == 2
-
-
-def test_lines_are_shown_as_grep_does_chosen_and_numbered(kbhub):
-    out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
-    shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
-    assert shown == [*(" 4-", " 5:Run `shop rollback`.", " 6-", "--"), *("12-", "13:Tell them of the rollback.")]
-    assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
-        "5:Run `shop rollback`.\n6:\n7:then\n"
-    )
-    reading = json.loads(kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--json").out)["readings"][0]
-    assert (reading["start_line"], reading["end_line"], reading["rest"]) == (5, 7, "rollback.md:8:6")
 
 
 def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):

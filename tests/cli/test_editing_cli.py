@@ -20,7 +20,7 @@ def text_of(environment, path):
     return (environment.project / "knowledge" / path).read_text()
 
 
-def test_a_document_is_written_and_changed(kbhub, environment):
+def test_a_document_is_written_and_changed_with_keys_of_json_or_text_and_text_from_standard_input(kbhub, environment):
     assert kbhub("doc", "write", "new", "--text", "# New").out.startswith("Created new.md  #")
     done = json.loads(
         kbhub("doc", "write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out
@@ -31,8 +31,6 @@ def test_a_document_is_written_and_changed(kbhub, environment):
     assert "changed since" in again.err
     assert text_of(environment, "a.md") == "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n- two\n\nEnd.\n"
 
-
-def test_keys_are_json_or_text_and_text_is_read_from_standard_input(kbhub, environment):
     given = ("--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
     kbhub("doc", "write", "a", "--mode", "update", *given)
     assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
@@ -42,7 +40,14 @@ def test_keys_are_json_or_text_and_text_is_read_from_standard_input(kbhub, envir
     assert not (environment.project / "knowledge" / "latin.md").exists()
 
 
-def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
+def test_a_document_comes_back_by_what_it_was_deleted_by_and_is_listed_restored_and_emptied(kbhub, environment):
+    for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
+        kbhub("doc", "delete", name)
+        assert kbhub("doc", "restore", name).out.startswith("Restored a.md  ")
+    assert (environment.project / "knowledge" / "a.md").exists()
+    for command in ("doc delete", "doc restore"):
+        assert kbhub(*command.split(), "nothing", code=1).err.startswith("kbhub: ")
+
     kbhub("admin", "index")
     done = kbhub("doc", "delete", "a")
     assert "kbhub doc restore" in done.out
@@ -54,15 +59,6 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
     assert len(json.loads(kbhub("doc", "restore", "--list", "--json").out)["entries"]) == 1
     assert kbhub("doc", "restore", "--empty-older-than", "1").out == "Deleted 0 documents for good.\n"
     assert kbhub("doc", "restore", "--empty-older-than", "0").out == "Deleted 1 document for good.\n"
-
-
-def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
-    for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
-        kbhub("doc", "delete", name)
-        assert kbhub("doc", "restore", name).out.startswith("Restored a.md  ")
-    assert (environment.project / "knowledge" / "a.md").exists()
-    for command in ("doc delete", "doc restore"):
-        assert kbhub(*command.split(), "nothing", code=1).err.startswith("kbhub: ")
 
 
 def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, monkeypatch):

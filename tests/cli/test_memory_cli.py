@@ -16,7 +16,7 @@ def identifier(out):
     return re.search(r"  id (\w{8})  ", out)[1]
 
 
-def test_remember_recall_and_forget(kbhub):
+def test_remember_recall_and_forget_and_export_and_import_through_a_pipe(kbhub):
     code, out, err = kbhub("remember", "--tag", "deploy", "Releases", "need the VPN")
     assert (code, err) == (0, "")
     assert out.startswith("Remembered: memory@releases-need-the-vpn-")
@@ -35,6 +35,13 @@ def test_remember_recall_and_forget(kbhub):
     assert "Kept for 30 days" in out
     assert kbhub("recall", "vpn")[0] == 1
 
+    kbhub("remember", "Cats sleep", "--scope", "user")
+    out = kbhub("memories", "export")[1]
+    kbhub("forget", "--all", "--scope", "user")
+    code, said, _ = kbhub("memories", "import", "-", stdin=out.encode())
+    assert (code, said) == (0, "Imported 1 memory (kbhub); 0 already known.\n")
+    assert "Cats sleep" in kbhub("memories", "--scope", "user")[1]
+
 
 def test_a_text_from_standard_input_is_remembered_whole_or_not_at_all(kbhub, environment):
     said = (2, "", "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n")
@@ -50,12 +57,3 @@ def test_a_text_from_standard_input_is_remembered_whole_or_not_at_all(kbhub, env
     assert kbhub("memories").out == ""
     done = kbhub("remember", "-", "--json", stdin="Größe zählt.\n\nSecond.\n".encode(), code=0)
     assert done.json["memory"]["text"] == "Größe zählt.\n\nSecond."
-
-
-def test_export_and_import_go_through_a_pipe(kbhub):
-    kbhub("remember", "Cats sleep", "--scope", "user")
-    out = kbhub("memories", "export")[1]
-    kbhub("forget", "--all", "--scope", "user")
-    code, said, _ = kbhub("memories", "import", "-", stdin=out.encode())
-    assert (code, said) == (0, "Imported 1 memory (kbhub); 0 already known.\n")
-    assert "Cats sleep" in kbhub("memories", "--scope", "user")[1]

@@ -25,7 +25,7 @@ def kbhub(kbhub, environment, server, monkeypatch):
     return partial(kbhub, code=0)
 
 
-def test_files_are_ordered_by_grade_and_those_without_one_come_last(kbhub, server):
+def test_files_are_ordered_by_grade_those_without_one_last_and_without_a_model_it_fails_with_what_to_do(kbhub, server):
     asked = ("dev", "rerank", "roll back", "lunch.md", "revert.md")
     assert kbhub(*asked).out == "3\trevert.md\n0\tlunch.md\n"
     assert all(len(body["messages"][1]["content"]) < 2000 for body in server.asked("/api/chat"))
@@ -39,8 +39,6 @@ def test_files_are_ordered_by_grade_and_those_without_one_come_last(kbhub, serve
     assert shown.out == "0\trevert.md\n-\tlunch.md\n"
     assert "1 of 2 files graded" in shown.err
 
-
-def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
     server.models.clear()
     assert "`ollama pull qwen3:0.6b`" in kbhub("dev", "rerank", "x", "lunch.md", code=1).err
     assert "Cannot read gone.md" in kbhub("dev", "rerank", "x", "gone.md", code=2).err

@@ -455,7 +455,7 @@ def test_what_only_a_site_understands_is_not_seen_and_code_and_what_looks_simila
     assert readable(text) == seen
 
 
-def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_that_nothing_closes_quote_nothing_more():
+def test_admonitions_and_tabs_are_quotes_or_headed_for_a_renderer_and_what_nothing_closes_quotes_no_more():
     """Links keep their definitions, and every line its number."""
     text = '!!! tip\n\n    Do it.\n\n    ```sh\n    ls\n    ```\n\n=== "Linux"\n\n    apt\n\nEnd [x].\n\n[x]: x.md'
     quoted = "> **Tip**  \n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**  \n\napt\n\nEnd [x].\n\n[x]: x.md"
@@ -475,9 +475,7 @@ def test_admonitions_are_quotes_and_tabs_headed_for_a_renderer_and_admonitions_t
     assert len(renderable("::: a\n" * 4_000)) < 100_000
     assert len(renderable("::: a\n" * 4_000 + ":::\n" * 4_000)) < 400_000
 
-
-def test_tabs_are_quotes_for_the_page():
-    """Those of MkDocs and of Docusaurus, apart from what comes after; other renderers have their titles."""
+    # Those of MkDocs and of Docusaurus, apart from what comes after; other renderers have their titles.
     mkdocs = '=== "One"\n\n    a\n\n=== "Two"\n    b\n\n!!! tip\n    c'
     docusaurus = (
         '<Tabs>\n<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n<TabItem\n  value="b">\nb\n</TabItem>\n</Tabs>'

@@ -120,7 +120,7 @@ def said(chunks):
     return [(chunk.headings[0], chunk.text[chunk.prose :]) for chunk in chunks]
 
 
-def test_a_session_of_claude_code_has_a_chunk_per_turn():
+def test_sessions_of_claude_code_and_copilot_cli_have_a_chunk_per_turn():
     """It says what it is, and a turn names its line in the log."""
     document, chunks = parse(CLAUDE)
 
@@ -141,9 +141,7 @@ def test_a_session_of_claude_code_has_a_chunk_per_turn():
         "## assistant (claude-sonnet-4) · 2026-11-02 10:20 · line 7",
     ] == [line for line in document.lines if line.startswith("## ")]
 
-
-def test_a_session_of_copilot_cli_is_read():
-    """Commands with their exit status and edits; no reasoning, nothing that nobody typed."""
+    # Commands with their exit status and edits; no reasoning, nothing that nobody typed.
     document, chunks = parse(COPILOT)
 
     assert document.title == "Why is the cart empty?"
@@ -302,7 +300,7 @@ def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
     assert "```\ncode\n\n\n```" in two.text
 
 
-def test_commands_have_their_exit_status_and_edits_their_texts():
+def test_commands_have_their_exit_status_edits_their_texts_and_cursor_logs_what_was_asked_said_and_run():
     failed = {"type": "tool_result", "is_error": True, "content": "Exit code 2\nmake: *** no rule"}
     edit = {"file_path": "src/pay.py", "old_string": "x = 1", "new_string": "x = 2"}
     claude_said = log(
@@ -331,13 +329,6 @@ def test_commands_have_their_exit_status_and_edits_their_texts():
         "Result (exit 1): Process exited with code 1 Output: vet: no", 'Tool broken: {"command"',
     ]  # fmt: skip
 
-
-def told(content):
-    turns = read_transcript("s.jsonl", io.BytesIO(content), 10**6)[0].turns.values()
-    return [line for turn in turns for line in turn.tools]
-
-
-def test_cursor_logs_have_what_was_asked_said_and_run():
     turns = read_transcript("u.jsonl", io.BytesIO(CURSOR), MEGABYTE)[0].turns.values()
     assert [(turn.role, turn.texts, turn.tools) for turn in turns] == [
         ("user", ["Why is tax zero?"], []),
@@ -345,3 +336,8 @@ def test_cursor_logs_have_what_was_asked_said_and_run():
         ("assistant", ["The rate was missing."], []),
     ]
     assert read_source(BASE, "u.jsonl", io.BytesIO(CURSOR), MEGABYTE).front_matter["agent"] == "Cursor"
+
+
+def told(content):
+    turns = read_transcript("s.jsonl", io.BytesIO(content), 10**6)[0].turns.values()
+    return [line for turn in turns for line in turn.tools]

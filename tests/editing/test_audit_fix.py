@@ -36,7 +36,6 @@ def vault(environment):
 
 
 def test_a_dry_run_tells_the_same_and_writes_nothing_and_a_fix_replaces_the_faults_and_no_other_byte(vault):
-    """Comments, quotes, blanks, line endings, titles and code stay as they are."""
     hub = synced(vault)
     report = audit(hub, checks=["tags"])
     before = {path: path.read_bytes() for path in vault.project.rglob("*.md")}
@@ -49,6 +48,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing_and_a_fix_replaces_the_faul
         "a.md", 3, "tags", "Runbooks", "runbook",
     )  # fmt: skip
 
+    # Comments, quotes, blanks, line endings, titles and code stay as they are.
     fixed = fix(hub, audit(hub))
 
     changes = (
@@ -139,8 +139,8 @@ def test_the_command_mends_and_looks_again(vault, kbhub):
 
 
 def test_the_exit_code_tells_a_build_and_nothing_to_audit_is_no_success(kbhub, environment):
-    """Errors fail it unless it asks for more or less; a wrong call is told apart."""
     assert "No knowledge is active here" in kbhub("audit", code=1).err
+    # Errors fail it unless it asks for more or less; a wrong call is told apart.
     environment.write("knowledge/a.md", "[x](gone.md)\n")
     environment.write("knowledge/b.md", "no title\n")
     assert [kbhub("audit", "--fail-on", level)[0] for level in ("error", "warning", "info", "never")] == [1, 1, 1, 0]
@@ -326,7 +326,7 @@ def results(outcome):
     return run["results"]
 
 
-def test_findings_are_sarif_as_github_requires_it(broken, kbhub):
+def test_findings_are_sarif_as_github_requires_it_and_commands_of_a_workflow(broken, kbhub):
     """Those of files outside of the repository are counted; a fingerprint stays if other lines come and go."""
     done = kbhub(
         "audit", "--sarif", "--base", f"notes={broken.home}/notes", "--check", "links", "--check", "stale", code=1
@@ -346,17 +346,15 @@ def test_findings_are_sarif_as_github_requires_it(broken, kbhub):
     again = results(kbhub("audit", "--sarif", "--check", "links", "--check", "stale"))
     assert [one["partialFingerprints"]["primaryLocationLineHash"] for one in again] == prints
 
-
-def test_no_finding_is_valid_sarif(environment, kbhub):
-    environment.write("knowledge/a.md", "---\ntags: [a]\n---\n# A\n")
-    assert results(kbhub("audit", "--sarif", code=0)) == []
-    assert kbhub("audit", "--github", code=0).out == ""
-
-
-def test_findings_are_commands_of_a_workflow(broken, kbhub):
-    """No name or text ends a command early, or begins another one."""
+    # No name or text ends a command early, or begins another one.
     broken.write("knowledge/a b,c:d.md", "# A\n\n[one](<no%0A::error::ne.md>)\n")
     lines = kbhub("audit", "--github", "--check", "links", "--check", "stale", code=1).out.splitlines()
     assert lines[0].startswith("::error file=knowledge/a b%2Cc%3Ad.md,line=3,title=kbhub%3A links::")
     assert lines[1].startswith("::warning file=knowledge/stale.md,line=2,title=kbhub%3A stale::Its date has passed")
     assert len(lines) == 2
+
+
+def test_no_finding_is_valid_sarif(environment, kbhub):
+    environment.write("knowledge/a.md", "---\ntags: [a]\n---\n# A\n")
+    assert results(kbhub("audit", "--sarif", code=0)) == []
+    assert kbhub("audit", "--github", code=0).out == ""

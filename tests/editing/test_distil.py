@@ -36,7 +36,7 @@ def document(hub, saved):
     return parse_document(saved.path, (folder / saved.path).read_bytes())
 
 
-def test_an_answer_is_saved_with_what_is_known_about_it(hub):
+def test_an_answer_is_saved_with_what_is_known_about_it_and_aliases_stand_for_models(hub):
     """Place, date, status, id and model, and the text unchanged; it is found at once, and a second one is another."""
     saved = distil(hub, "c", ANSWER)
     made = document(hub, saved)
@@ -52,6 +52,17 @@ def test_an_answer_is_saved_with_what_is_known_about_it(hub):
 
     made = document(hub, distil(hub, "c", "---\naudience: ops\n---\nText.\n"))
     assert ("ops", "raw") == (made.front_matter["audience"], made.front_matter["status"])
+
+    # Letters and names, as the config says; any other name is itself.
+    given = "c claude Claude x g local mistral-large"
+    names = "claude-opus-5 claude-opus-5 claude-opus-5 codex gemini llama3:8b mistral-large"
+    models = hub.config().settings.distil.models
+    assert names.split() == [model_name(one, models) for one in given.split()]
+    given = ["llama3:8b", "../../etc/passwd", "org/model", ".hidden", "モデル v2", "a" * 300]
+    assert [folder_name(one) for one in given] == ["llama3-8b", "etc-passwd", "org-model", "hidden", "v2", "a" * 80]
+    for name in ("", "..", "///", "モデル"):
+        with pytest.raises(UsageError, match="not a valid model name"):
+            distil(hub, name, ANSWER)
 
 
 def test_related_documents_are_those_near_in_meaning(environment, hub):
@@ -75,19 +86,6 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
     assert "@" not in text
     left = "Only documents of project are added as related, not those of your other bases (notes, memory, user)."
     assert left in saved.notes
-
-
-def test_aliases_stand_for_models_and_a_model_name_is_no_path(hub):
-    """Letters and names, as the config says; any other name is itself."""
-    given = "c claude Claude x g local mistral-large"
-    names = "claude-opus-5 claude-opus-5 claude-opus-5 codex gemini llama3:8b mistral-large"
-    models = hub.config().settings.distil.models
-    assert names.split() == [model_name(one, models) for one in given.split()]
-    given = ["llama3:8b", "../../etc/passwd", "org/model", ".hidden", "モデル v2", "a" * 300]
-    assert [folder_name(one) for one in given] == ["llama3-8b", "etc-passwd", "org-model", "hidden", "v2", "a" * 80]
-    for name in ("", "..", "///", "モデル"):
-        with pytest.raises(UsageError, match="not a valid model name"):
-            distil(hub, name, ANSWER)
 
 
 def test_without_a_writable_project_it_goes_to_the_users_data(environment):

@@ -74,7 +74,7 @@ def found(hub, words):
     return [hit.ref for hit in hub.search(Query(text=words, mode="keyword")).hits]
 
 
-def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop):
+def test_a_new_document_has_default_front_matter_over_which_given_keys_win_and_is_found_at_once(hub, shop):
     done = write_document(hub, "guides/cache", text="# Cache\n\nEvict the platypus first.\n", client="codex")
     assert bytes_of(shop, "guides/cache.md") == (
         b"---\ntags: []\nsource: codex\ncreated: 2025-11-22\n---\n\n# Cache\n\nEvict the platypus first.\n"
@@ -85,6 +85,18 @@ def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop)
     assert found(hub, "platypus") == ["guides/cache.md"]
     assert done.docid == hub.search(Query(text="platypus", mode="keyword")).hits[0].docid
     assert done.warnings == ()
+
+    # A key that is none removes a default.
+    keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
+    write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
+    assert bytes_of(shop, "a.md") == (
+        b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
+    )
+    text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
+    write_document(hub, "b.md", text=text, client="codex")
+    write_document(hub, "c.md", text=text, front_matter={"status": "done"})
+    assert bytes_of(shop, "b.md") == text.encode()
+    assert bytes_of(shop, "c.md") == text.replace("draft", "done").encode()
 
 
 def test_a_new_document_waits_for_who_makes_the_first_index_however_many_files_that_has(shop, monkeypatch):
@@ -123,29 +135,13 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
     assert snapshot(shop.project) == before
 
 
-def test_given_keys_win_over_the_defaults_and_front_matter_in_the_text_is_written_as_it_is(hub, shop):
-    """A key that is none removes a default."""
-    keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
-    write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
-    assert bytes_of(shop, "a.md") == (
-        b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
-    )
-    text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
-    write_document(hub, "b.md", text=text, client="codex")
-    write_document(hub, "c.md", text=text, front_matter={"status": "done"})
-    assert bytes_of(shop, "b.md") == text.encode()
-    assert bytes_of(shop, "c.md") == text.replace("draft", "done").encode()
-
-
-def test_creating_never_touches_what_is_there(hub, shop):
+def test_creating_never_touches_what_is_there_and_another_base_is_written_where_the_user_says_so(hub, shop):
     before = snapshot(shop.project / "knowledge")
     for ref in ("rollback.md", "rollback", "Rollback.md"):
         with pytest.raises(WriteRefused):
             write_document(hub, ref, text="# New")
     assert snapshot(shop.project / "knowledge") == before
 
-
-def test_another_base_is_written_where_the_user_says_so(hub, shop):
     write_document(hub, "notes@emacs", text="# Emacs")
     assert (shop.home / "notes" / "emacs.md").exists()
     for told, act in (
@@ -213,12 +209,12 @@ def test_hostile_and_useless_paths_are_refused(hub, shop):
 
 
 def test_names_that_people_use_are_taken_and_a_folder_that_differs_by_case_is_named(hub, shop):
-    """One of the two could not be checked out elsewhere."""
     for ref in ("日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"):
         done = write_document(hub, ref, text="# Xylophone\n")
         assert done.indexed
         assert done.ref in found(hub, "xylophone")
         assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
+    # One of the two could not be checked out elsewhere.
     write_document(hub, "Guides/a", text="# A")
     with pytest.raises(WriteRefused, match="'Guides'"):
         write_document(hub, "guides/b", text="# B")
@@ -348,7 +344,7 @@ def test_text_is_appended_to_a_section_proper_and_a_subsection_below_the_others(
     assert bytes_of(shop, "rollback.md").decode() == expected
 
 
-def test_a_section_that_is_not_there_is_named_with_those_that_are(hub, shop):
+def test_a_section_that_is_not_there_is_named_with_those_that_are_and_headings_in_code_are_none(hub, shop):
     with pytest.raises(WriteRefused, match="`See also`"):
         write_document(hub, "rollback", text="x", mode="append", section="History")
     shop.write("knowledge/two.md", "# A\n\n## Log\n\n# B\n\n## Log\n")
@@ -357,8 +353,6 @@ def test_a_section_that_is_not_there_is_named_with_those_that_are(hub, shop):
     write_document(hub, "two", text="x", mode="append", section="A > Log")
     assert bytes_of(shop, "two.md") == b"# A\n\n## Log\n\nx\n\n# B\n\n## Log\n"
 
-
-def test_headings_in_code_are_none(hub, shop):
     shop.write("knowledge/code.md", "# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n")
     write_document(hub, "code", text="new", mode="append", section="Log")
     assert bytes_of(shop, "code.md") == b"# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n\nnew\n"
@@ -378,19 +372,6 @@ def test_updating_a_section_leaves_the_others_and_updating_the_body_keeps_the_fr
     head = ROLLBACK[: ROLLBACK.index("# Rolling")]
     assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
     assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See too`.",)
-
-
-def test_a_text_with_front_matter_is_a_whole_document_and_said_where_it_cannot_be_read(hub, shop):
-    shop.write("knowledge/broken.md", "---\na: [\n---\nText.\n")
-    with pytest.raises(WriteRefused, match="not valid YAML"):
-        write_document(hub, "broken", front_matter={"a": 1}, mode="update")
-    with pytest.raises(WriteRefused, match="not valid YAML"):
-        write_document(hub, "broken", text="New.", mode="update")
-    write_document(hub, "broken", text="---\na: []\n---\nNew.\n", mode="update")
-    assert bytes_of(shop, "broken.md") == b"---\na: []\n---\nNew.\n"
-    done = write_document(hub, "x", text="---\na: [\n---\nText.\n")
-    assert bytes_of(shop, "x.md") == b"---\na: [\n---\nText.\n"
-    assert any("not valid YAML" in warning for warning in done.warnings)
 
 
 def test_keys_are_set_without_touching_anything_else(hub, shop):
@@ -418,7 +399,7 @@ def test_what_is_as_asked_already_is_not_written_and_the_mode_of_a_file_stays_an
         write_document(hub, "rollback", text="y", mode="append")
 
 
-def test_line_endings_and_a_missing_newline_stay_and_a_document_that_does_not_decode_is_left_alone(hub, shop):
+def test_line_endings_stay_what_does_not_decode_is_left_alone_and_a_text_with_front_matter_is_a_document(hub, shop):
     """An edit would write replacement characters over its bytes."""
     shop.write("knowledge/old.md", b"\xff\xfe" + "# Ö\r\n\r\ntext".encode("utf-16-le"))
     write_document(hub, "old", text="mehr\nText\n", mode="append")
@@ -428,8 +409,19 @@ def test_line_endings_and_a_missing_newline_stay_and_a_document_that_does_not_de
         write_document(hub, "latin", text="x", mode="append")
     assert bytes_of(shop, "latin.md") == b"# Caf\xe9\n"
 
+    shop.write("knowledge/broken.md", "---\na: [\n---\nText.\n")
+    with pytest.raises(WriteRefused, match="not valid YAML"):
+        write_document(hub, "broken", front_matter={"a": 1}, mode="update")
+    with pytest.raises(WriteRefused, match="not valid YAML"):
+        write_document(hub, "broken", text="New.", mode="update")
+    write_document(hub, "broken", text="---\na: []\n---\nNew.\n", mode="update")
+    assert bytes_of(shop, "broken.md") == b"---\na: []\n---\nNew.\n"
+    done = write_document(hub, "x", text="---\na: [\n---\nText.\n")
+    assert bytes_of(shop, "x.md") == b"---\na: [\n---\nText.\n"
+    assert any("not valid YAML" in warning for warning in done.warnings)
 
-def test_a_stale_edit_is_refused(hub, shop):
+
+def test_a_stale_edit_is_refused_and_changes_need_a_document_that_is_there(hub, shop):
     first = write_document(hub, "rollback", text="one", mode="append")
     second = write_document(hub, "rollback", text="two", mode="append", based_on=first.hash[:8])
     with pytest.raises(DocumentChanged, match=second.hash):
@@ -440,9 +432,7 @@ def test_a_stale_edit_is_refused(hub, shop):
         write_document(hub, "rollback", text="three", mode="append", based_on="abc")
     assert hashlib.sha256(bytes_of(shop, "rollback.md")).hexdigest().startswith(second.hash)
 
-
-def test_changes_need_a_document_that_is_there(hub, shop):
-    """One in another base must be named in full; a docid names one too."""
+    # One in another base must be named in full; a docid names one too.
     with pytest.raises(DocumentNotFound, match="notes@vim"):
         write_document(hub, "vim.md", text="x", mode="append")
     with pytest.raises(DocumentNotFound):

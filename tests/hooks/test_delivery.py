@@ -100,7 +100,7 @@ def test_a_prompt_is_told_the_passage_that_answers_it_with_its_call_if_one_does(
         assert said(shop, event("prompt", environment.project, prompt=prompt)) == "", prompt
 
 
-def test_a_prompt_is_told_sentences_rather_than_long_code_and_pictures(shop, environment):
+def test_a_prompt_is_told_sentences_rather_than_code_and_pictures_and_of_a_decision_what_was_decided(shop, environment):
     for name, code in (("kumquat", "client(\n" + "    base_url=1,\n" * 30 + ")"), ("durian", "durian --start")):
         page = f"[![Video](v.png)](https://v.example)\n\n```python\n{code}\n```\n\nThe {name} client needs a key.\n"
         environment.write(f"knowledge/{name}.md", f"# {name.title()} client\n\n{page}")
@@ -112,8 +112,6 @@ def test_a_prompt_is_told_sentences_rather_than_long_code_and_pictures(shop, env
     assert told[0].endswith("> The kumquat client needs a key.")
     assert told[1].endswith("> durian --start The durian client needs a key.")
 
-
-def test_a_prompt_that_asks_for_a_decision_is_told_what_was_decided(shop, environment):
     filler = " ".join(f"Word{number}" for number in range(250))
     context = f"## Context\n\nKumquat caching of session tokens in the kumquat cache. {filler}"
     environment.write(

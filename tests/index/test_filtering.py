@@ -113,15 +113,12 @@ def test_a_filter_leaves_the_documents_it_names(written):
     assert written.paths(f"{decomposed}:STRASSE") == ["docs/Über uns.md"]
 
 
-def test_an_exclusion_leaves_out_the_document(written):
+def test_an_exclusion_leaves_out_the_document_and_a_list_of_documents_is_newest_first(written):
     """A document that has the word anywhere, be it in another chunk, its title or its tags, is left out whole."""
     assert written.paths("x -draft") == ["api/a.md", "api/v2/b.md", "docs/d.md", "e.md"]
     assert written.paths('x -"draft of"') == sorted(set(written.paths("x")) - {"docs/Über uns.md"})
     assert "api/a.md" not in written.paths("x -infra")
-
-
-def test_a_list_of_documents_is_newest_first(written):
-    """A query of filters only lists documents by age, those of one time by path."""
+    # A query of filters only lists documents by age, those of one time by path.
     with written.index.snapshot():
         rows = newest(written.index, written.selection("-tag:ops"), 3)
         places = written.index.places([chunk for chunk, _ in rows])
@@ -164,7 +161,7 @@ def by_words(index, query, chosen):
     return dict(zip((chunk for _, chunk in keys_of(found.chunks)), found.values.tolist(), strict=True))
 
 
-def test_no_filter_starves(crowd):
+def test_no_filter_starves_and_a_large_selection_is_ranked_as_the_whole_is(crowd):
     for tag, wanted in {"rare": ["x/0.md", "x/1500.md", "x/2999.md"], "none": []}.items():
         with crowd.index.snapshot():
             chosen = crowd.selection(f"tag:{tag}")
@@ -177,9 +174,7 @@ def test_no_filter_starves(crowd):
         for found in (by_word, by_vector, listed):
             assert sorted(places[chunk][0] for chunk in found) == wanted
 
-
-def test_a_large_selection_is_ranked_as_the_whole_is(crowd):
-    """A filter that most documents pass gives the same order as none, less those that do not pass."""
+    # A filter that most documents pass gives the same order as none, less those that do not pass.
     with crowd.index.snapshot():
         chosen = crowd.selection("tag:many")
         best = nearest(crowd.index, vector(7), 50, chosen)
@@ -222,7 +217,7 @@ def used(bases, query: str) -> dict[str, str]:
     return {one.typed: one.used for one in corrections(bases, parse_query(query).terms)}
 
 
-def test_a_slip_is_put_right(bases):
+def test_a_slip_is_put_right_and_what_is_none_stays_and_only_so_many_words_change(bases):
     """Anywhere in a word, in its ending too, it leads to the word as it stands in a text of some base."""
     for slips, meant in {
         "deploymnt Depolyment? edployment": "deployment", "relase": "release", "replicaton": "replication",
@@ -235,17 +230,7 @@ def test_a_slip_is_put_right(bases):
             assert found.used == meant
             assert sum(len(index.postings(found.term).positions) for index in bases) > 0
 
-
-def test_the_beginning_of_a_word_is_completed_if_nothing_has_it(bases):
-    for typed, meant in {
-        "how is a Deplo": "how is a deployment", "deploymen": "deployment", "repl": "replication", "": "", "re": "re",
-        "überw": "überwachung", "the release": "the release", "releases ": "releases ", "mergeQueuz": "mergeQueuz",
-    }.items():  # fmt: skip
-        assert completed(bases, typed) == meant
-
-
-def test_what_is_no_slip_stays_and_only_so_many_words_are_put_right(bases):
-    """Identifiers, numbers, capitals, quoted, very short and real words are never changed, nor what is too far."""
+    # Identifiers, numbers, capitals, quoted, very short and real words are never changed, nor what is too far.
     for query in (
         "next2", "relase_x", "--serch", "SERCH", '"deploymnt"', "saerchIt", "nxt", "nect", "sext", "検策",
         "deploym3nt", "x" * 5000, "entirely", "help", "resale", "oprtrs", "",
@@ -253,6 +238,20 @@ def test_what_is_no_slip_stays_and_only_so_many_words_are_put_right(bases):
         assert used(bases, query) == {}, query
     slips = " ".join(f"deploym{letter}nt" for letter in "abcdfghijklmnopqrstuvwxyz")
     assert len(used(bases, slips)) == 8
+
+
+def test_the_beginning_of_a_word_is_completed_and_a_query_written_anew_with_the_words_used(bases):
+    for typed, meant in {
+        "how is a Deplo": "how is a deployment", "deploymen": "deployment", "repl": "replication", "": "", "re": "re",
+        "überw": "überwachung", "the release": "the release", "releases ": "releases ", "mergeQueuz": "mergeQueuz",
+    }.items():  # fmt: skip
+        assert completed(bases, typed) == meant
+    # What is embedded has the words that were meant, and nothing else is changed in it.
+    made = corrections(bases, parse_query("Deploymnt deploymnts, serch").terms)
+    assert corrected("Deploymnt deploymntX, serch", [one for one in made if one.typed != "deploymnts"]) == (
+        "deployment deploymntX, search"
+    )
+    assert [type(one) for one in made] == [Respelling] * len(made)
 
 
 @pytest.mark.parametrize(
@@ -278,15 +277,6 @@ def test_a_word_in_another_script_is_no_name_for_its_sound(tmp_path, typed):
     )
     with index.snapshot():
         assert used([index], typed) == {}
-
-
-def test_a_query_is_written_anew_with_the_words_used(bases):
-    """What is embedded has the words that were meant, and nothing else is changed in it."""
-    made = corrections(bases, parse_query("Deploymnt deploymnts, serch").terms)
-    assert corrected("Deploymnt deploymntX, serch", [one for one in made if one.typed != "deploymnts"]) == (
-        "deployment deploymntX, search"
-    )
-    assert [type(one) for one in made] == [Respelling] * len(made)
 
 
 @given(st.text())

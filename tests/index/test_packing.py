@@ -290,7 +290,7 @@ def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, befor
     assert seen == [[40, 40], [39, 39], [38, 38], [38, 38]]
 
 
-def test_a_missing_index_says_how_to_make_it(tmp_path):
+def test_a_missing_index_says_how_to_make_it_and_one_folder_has_one_index_and_two_folders_two(tmp_path):
     """Between its first byte and its first table a file is no damaged index."""
     path = tmp_path / "new.db"
     for told in ("kbhub admin index ops", "not exist yet"):
@@ -298,9 +298,7 @@ def test_a_missing_index_says_how_to_make_it(tmp_path):
             pass
         path.touch()
 
-
-def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
-    """The name is readable, and depends on the real path and on what is taken from it, not on the id."""
+    # The name is readable, and depends on the real path and on what is taken from it, not on the id.
     base = Base(id="project", path=tmp_path / "shop" / "knowledge", origin="knowledge")
     same = base.model_copy(update={"id": "shop"})
     part = base.model_copy(update={"include": ("*.txt",)})
@@ -354,12 +352,15 @@ def test_bases_share_what_is_compared(apart):
     assert found / 200 >= 0.97
 
 
-def test_a_small_base_gives_nothing_that_may_not_be_found():
+def test_a_small_base_gives_nothing_that_may_not_be_found_and_the_best_are_kept_with_their_equals():
     """It has fewer chunks to compare than each base is granted, and others besides."""
     stored, allowed = vectors(20_040), np.arange(40) % 2 == 0
     large, small = sign(None, np.arange(20_000), reader(stored)), sign(None, np.arange(40), reader(stored[-40:]))
     _, near = likely([(large, True), (small, allowed)], stored[0], 100)
     assert near.tolist() == np.flatnonzero(allowed).tolist()
+    # Which of equals is kept is decided by their places, not by where they lie in an index.
+    values = np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0])
+    assert sorted(spread(np.arange(6), values, 2, None)) == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 1])
@@ -390,7 +391,7 @@ def test_signatures_follow_changes(first):
     assert len(np.intersect1d(candidates, compared(anew, stored[4_000], 100))) > 0.8 * len(candidates)
 
 
-def test_no_vectors_are_no_candidates_and_rounding_changes_similarities_by_less_than_a_hundredth():
+def test_no_vectors_are_no_candidates_rounding_changes_little_and_equal_scores_go_by_path_line_and_base():
     for chunks in (0, 10):
         signatures = sign(None, np.arange(chunks), lambda ids: [])
         assert compared(signatures, vectors(1)[0], 10).tolist() == []
@@ -399,9 +400,7 @@ def test_no_vectors_are_no_candidates_and_rounding_changes_similarities_by_less_
     rounded = similarity([row.tobytes() for row in quantise(stored)], quantise(asked))
     assert np.abs(exact - np.array(rounded)).max() < 0.01
 
-
-def test_equal_scores_go_by_path_then_line_then_base():
-    """Ties are decided the same way on every run and for every cut of a corpus."""
+    # Ties are decided the same way on every run and for every cut of a corpus.
     places = {
         (0, 7): ("z.md", 1, "y"), (1, 1): ("b.md", 1, "x"), (0, 2): ("a.md", 9, "y"), (0, 1): ("a.md", 2, "y"),
         (1, 2): ("a.md", 2, "x"),
@@ -415,12 +414,6 @@ def test_equal_scores_go_by_path_then_line_then_base():
 
     assert keys_of(found.best(4, where).chunks) == [(0, 7), (1, 2), (0, 1), (0, 2)]
     assert (0, 7) not in asked
-
-
-def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():
-    """Which of equals is kept is decided by their places, not by where they lie in an index."""
-    values = np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0])
-    assert sorted(spread(np.arange(6), values, 2, None)) == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize(("each", "chosen"), [(1, [0, 4, 5]), (2, [0, 1, 4, 5]), (None, [0, 1, 2])])

@@ -53,7 +53,7 @@ def test_a_key_that_no_document_has_makes_no_filter(query):
     assert later <= {*first, *understood.keys}
 
 
-def test_quotes_are_known_and_text_with_a_colon_stays_text():
+def test_quotes_are_known_text_with_a_colon_stays_text_and_a_dash_excludes_only_where_it_is_meant_to():
     """URLs, paths, times, code, log lines and what stands in quotes are searched for."""
     terms = [(term.text, term.quoted) for term in parse_query('a1 "b2 c3" d4 "d4"').terms]
     assert terms == [("a1", False), ("b2 c3", True), ("d4", True)]
@@ -64,9 +64,7 @@ def test_quotes_are_known_and_text_with_a_colon_stays_text():
         understood = parse_query(query)
         assert (understood.filters, bool(understood.terms)) == ((), True), query
 
-
-def test_a_dash_excludes_only_where_it_is_meant_to():
-    """Flags, numbers, bullets and words with a dash are text; so is a query that is nothing but exclusions."""
+    # Flags, numbers, bullets and words with a dash are text; so is a query that is nothing but exclusions.
     for query, terms, without in (
         ("deploy -draft", ["deploy"], ["draft"]),
         ('deploy -"work in progress"', ["deploy"], ["work in progress"]),
@@ -250,7 +248,7 @@ def test_a_quoted_phrase_needs_its_order_and_the_words_of_a_phrase_are_those_tha
     assert term.tokens == tuple(token for word in words for token in word.tokens)
 
 
-def test_an_excerpt_of_a_long_line_shows_the_term_and_one_of_many_empty_lines_takes_no_time():
+def test_an_excerpt_of_a_long_line_shows_the_term_in_no_time_and_spans_mark_inflections_as_they_stand():
     """A paragraph on one line is cut around what was asked for, whatever short lines stand before it.
 
     A heading that answers is shown with the beginning of its paragraph. Work grows with the text, not with the text
@@ -269,8 +267,16 @@ def test_an_excerpt_of_a_long_line_shows_the_term_and_one_of_many_empty_lines_ta
     part, _ = excerpt("\n" * 400_000 + "w1\n" + " \n" * 400_000 + "w2", terms, 900)
     assert "w1" in part
 
+    # A word of Thai is more than its letters, and one of Arabic is more than its beginning.
+    text = "Rolled back; 日本語検索"
+    assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
+    for text, query, marked in (("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]), ("حفظ والملفات", "الملفّ", ["والملفات"])):
+        assert [text[start:end] for start, end in spans(text, parse_query(query).terms)] == marked
+    assert not any(matches("الملفات", "مل"))
+    assert not any(matches("การตลาดใหม่", "ตา"))
 
-def test_an_excerpt_is_not_cut_within_an_address_or_a_link():
+
+def test_an_excerpt_is_not_cut_within_a_link_and_is_marked_where_a_sentence_goes_on():
     """A script without spaces is cut anywhere."""
     for link in (f"[how](https://docs.example/{'leave-an-element-out-' * 8}of-it)", "[[Its guide#Part|guide]]"):
         text = f"{'Before. ' * 60}See {link} for this. A needle is shown. {'After. ' * 60}{link}"
@@ -278,8 +284,6 @@ def test_an_excerpt_is_not_cut_within_an_address_or_a_link():
         assert all("needle" in part and not set(part.replace(link, "")) & set("[]()") for part in parts)
     assert len(excerpt("说明针" * 300, parse_query("针").terms, 200)[0]) <= 200
 
-
-def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_not():
     prose = "\n".join(f"line {number} of a sentence that goes on and on" for number in range(20))
     terms = parse_query("9").terms
     for text, marks in ((prose, "……"), (f"```sh\n{prose}\n```", ""), (prose.replace("line", "- line"), "")):
@@ -292,7 +296,7 @@ def test_an_excerpt_is_marked_where_a_sentence_goes_on_and_code_and_lists_are_no
     assert excerpt(f"> {quote}", terms, 200)[0][:3] == "…> "
 
 
-def test_an_excerpt_begins_with_its_code_and_ends_with_text():
+def test_an_excerpt_begins_with_its_code_and_is_around_the_rarest_words_and_what_decides():
     terms, code, step = parse_query("needle").terms, "line of the code\n" * 30, "Then run it.\n\n"
     far = f"Text.\n\n```sh\n{code}\nneedle\nlast\n```\n\n## Locks\n\n{step * 30}"
     cut, after = f"{code}\nneedle\n```\n\n{step}## Locks\n\n", "\n```\n\nA needle.\n\n```sh\n# run\n```"
@@ -303,9 +307,7 @@ def test_an_excerpt_begins_with_its_code_and_ends_with_text():
     assert excerpt(led, terms, 700)[0].startswith("So:\n\n```sh\n")
     assert excerpt(f"A needle.\n\n```sh\n{'x' * 50}\n```", terms, 60) == ("A needle.", 0)
 
-
-def test_an_excerpt_is_around_the_rarest_words_and_what_decides():
-    """Neither the beginning with the commonest word nor a line that only asks is shown instead."""
+    # Neither the beginning with the commonest word nor a line that only asks is shown instead.
     filler = [f"Storage is a matter of part {number}." for number in range(20)]
     terms = parse_query("which storage for sessions").terms
     asks, rule = "What about storage of sessions?", "Sessions must go to Redis, and so do other kinds of storage."
@@ -322,16 +324,6 @@ def test_an_excerpt_is_part_of_the_text(text, query, limit):
     part, offset = excerpt(text, parse_query(query).terms, limit)
     assert len(part) <= limit
     assert part.strip("…") in "\n".join(text.split("\n")[offset:])
-
-
-def test_spans_mark_inflections_and_words_of_other_scripts_as_they_stand():
-    """A word of Thai is more than its letters, and one of Arabic is more than its beginning."""
-    text = "Rolled back; 日本語検索"
-    assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
-    for text, query, marked in (("เขาทำงานกับไฟล์ใหม่", "ไฟล์ทำ", ["ทำ", "ไฟล์"]), ("حفظ والملفات", "الملفّ", ["والملفات"])):
-        assert [text[start:end] for start, end in spans(text, parse_query(query).terms)] == marked
-    assert not any(matches("الملفات", "مل"))
-    assert not any(matches("การตลาดใหม่", "ตา"))
 
 
 @given(st.text(), st.text(max_size=30))

@@ -384,7 +384,29 @@ def test_a_filter_that_would_match_everything_is_refused(environment, hub):
     assert len(forget(hub, tags=["all"], everything=True).memories) == 2
 
 
-def test_memories_follow_a_folder_that_was_moved(environment, hub, tmp_path):
+def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment, hub):
+    remember(hub, VPN)
+    add_remote(environment.project, "git@h.example:a/b")
+    remember(hub, "Tests need Docker")
+    listed = memories(hub)
+    assert listed.total == 1
+    command = listed.notes[0].split("`")[1].split()[-1]
+    assert move(hub, command).moved == 1
+    assert sorted(texts(memories(hub))) == [VPN, "Tests need Docker"]
+    assert not memories(hub).notes
+
+
+def test_clones_share_memories_by_their_origin_and_memories_follow_a_folder_that_was_moved(environment, tmp_path, hub):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, address in zip(folders, ("git@h.example:a/b.git", "https://H.example/a/b"), strict=True):
+        make_repository(folder)
+        add_remote(folder, address)
+    remember(environment.hub(cwd=folders[0]), VPN)
+    assert texts(memories(environment.hub(cwd=folders[1]))) == [VPN]
+    (folder,) = project_folders(tmp_path / "data")
+    assert folder.name.startswith("b-")
+    assert json.loads((folder / ".project.json").read_text()) == {"project": "h.example/a/b", "by": "origin"}
+
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     old = environment.hub(cwd=before)
@@ -402,30 +424,6 @@ def test_memories_follow_a_folder_that_was_moved(environment, hub, tmp_path):
     for wrong in (str(before), "nothing", str(after)):
         with pytest.raises(UsageError):
             move(moved, wrong)
-
-
-def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment, hub):
-    remember(hub, VPN)
-    add_remote(environment.project, "git@h.example:a/b")
-    remember(hub, "Tests need Docker")
-    listed = memories(hub)
-    assert listed.total == 1
-    command = listed.notes[0].split("`")[1].split()[-1]
-    assert move(hub, command).moved == 1
-    assert sorted(texts(memories(hub))) == [VPN, "Tests need Docker"]
-    assert not memories(hub).notes
-
-
-def test_clones_share_memories_by_their_origin(environment, tmp_path):
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder, address in zip(folders, ("git@h.example:a/b.git", "https://H.example/a/b"), strict=True):
-        make_repository(folder)
-        add_remote(folder, address)
-    remember(environment.hub(cwd=folders[0]), VPN)
-    assert texts(memories(environment.hub(cwd=folders[1]))) == [VPN]
-    (folder,) = project_folders(tmp_path / "data")
-    assert folder.name.startswith("b-")
-    assert json.loads((folder / ".project.json").read_text()) == {"project": "h.example/a/b", "by": "origin"}
 
 
 def test_a_subject_is_found_by_the_end_of_its_path_if_only_one_fits(environment, hub):

@@ -192,7 +192,7 @@ def test_front_matter_that_makes_no_sense_counts_as_missing(front):
     assert facts.created is None
 
 
-def test_the_same_words_are_the_same_memory():
+def test_the_same_words_are_the_same_memory_and_statements_are_near_as_measured():
     """Case, articles, inflection and punctuation at the end of words make no two memories; marks and order may."""
     one = "Releases need the VPN; without it, uploads hang."
     for other in ("releases need VPN: without it uploads hang", "- **Releases** need the VPN. Without it upload hangs"):
@@ -200,6 +200,11 @@ def test_the_same_words_are_the_same_memory():
     marks = (("use `a == b`", "use `a != b`"), ("v1.2", "v12"), ("set -e", "set +e"), ("a<b", "a>b"))
     for one, other in (*marks, ("Anna asks Bo", "Bo asks Anna")):
         assert wording(one) != wording(other)
+    found = [[likeness(*map(Statement, pair)) >= NEAR_SUBJECT for pair in pairs] for pairs in PAIRS]
+    assert list(map(sum, found)) == [20, 20, 0]
+    old = statements("Notes are in Markdown. The nightly backup starts at 02:00. For example, ask the team.")
+    far, near = [closest(old, statements(one)) for one in ("Ask the team, e.g.", "The backup starts nightly at 4.")]
+    assert far < NEAR_SUBJECT < SAME_SUBJECT <= near
 
 
 def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_not(monkeypatch):
@@ -221,14 +226,6 @@ def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_no
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_two_texts_can_be_compared(one, other):
     assert repeats(one, other) == repeats(other, one)
-
-
-def test_statements_are_near_as_measured_and_so_is_one_sentence_of_a_long_memory():
-    found = [[likeness(*map(Statement, pair)) >= NEAR_SUBJECT for pair in pairs] for pairs in PAIRS]
-    assert list(map(sum, found)) == [20, 20, 0]
-    old = statements("Notes are in Markdown. The nightly backup starts at 02:00. For example, ask the team.")
-    far, near = [closest(old, statements(one)) for one in ("Ask the team, e.g.", "The backup starts nightly at 4.")]
-    assert far < NEAR_SUBJECT < SAME_SUBJECT <= near
 
 
 def search(hub, text):

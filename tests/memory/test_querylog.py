@@ -66,14 +66,13 @@ def test_the_thread_writes_what_waits(hub, monkeypatch):
 
 
 def test_a_query_is_noted_with_what_it_found_and_pages_and_queries_of_nothing_are_not(hub, environment):
-    """A further page is no further question, and where nothing was searched nothing was found out. In the data
-    directory, in files of any kind that belong to the current user only.
-    """
+    """A further page is no further question, and where nothing was searched nothing was found out."""
     ask(hub, "rollback", offset=5)
     ask(hub, "  ")
     record(hub, SearchResult(query="x", mode="hybrid"), Query(text="x"))
     assert show_log(hub).total == 0
 
+    # In the data directory, in files of any kind that belong to the current user only.
     result = ask(hub, "how do we roll back a release", client="some-agent")
     ask(hub, "rollback", mode="keyword")
 
@@ -195,7 +194,7 @@ def test_all_projects_are_cleared_at_once(environment, hub, there):
     assert show_log(there).total == 0
 
 
-def test_a_damaged_log_is_set_aside_and_goes_on(hub):
+def test_a_damaged_log_is_set_aside_and_goes_on_and_one_of_another_version_is_left_alone(hub):
     """What was in it is lost, what is asked from now on is not."""
     ask(hub, "rollback")
     path = show_log(hub).path
@@ -206,11 +205,7 @@ def test_a_damaged_log_is_set_aside_and_goes_on(hub):
     assert show_log(hub).total == 1
     assert path.with_suffix(".aside.db").exists()
 
-
-def test_a_log_of_another_version_is_left_alone(hub):
-    """It is an error for who asks for it, and none for a search."""
-    ask(hub, "rollback")
-    path = show_log(hub).path
+    # It is an error for who asks for it, and none for a search.
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA user_version=99")
     connection.close()

@@ -73,7 +73,7 @@ def test_who_asks_the_same_within_minutes_asks_once(hub, clock):
     assert len(maintain(hub).opened) == 1
 
 
-def test_a_gap_counts_on_and_is_found_once(hub, gap):
+def test_a_gap_counts_on_and_is_found_once_and_one_that_the_user_closed_stays_closed(hub, gap):
     again = maintain(hub)
     assert (again.opened, again.reopened, again.answered, list_gaps(hub).gaps) == ((), (), (), (gap,))
     ask(hub, COFFEE[1], times=7)
@@ -81,18 +81,33 @@ def test_a_gap_counts_on_and_is_found_once(hub, gap):
     (counted,) = list_gaps(hub).gaps
     assert (counted.id, counted.count) == (gap.id, 12)
 
+    # However often it is asked, also after the log was cleared.
+    assert close_gap(hub, gap.id).state == "closed"
+    ask(hub, *COFFEE, times=5)
+    maintain(hub)
+    assert list_gaps(hub).gaps == ()
+    assert [one.state for one in list_gaps(hub, every=True).gaps] == ["closed"]
+
+    clear_log(hub)
+    assert list_gaps(hub, every=True).gaps == ()
+    folder = log_path(hub).parent
+    assert not any(b"coffee" in file.read_bytes() for file in folder.iterdir())
+    ask(hub, COFFEE[0], times=5)
+    assert maintain(hub).opened == ()
+    with pytest.raises(UsageError, match="No gap 'nonsense'"):
+        close_gap(hub, "nonsense")
+
 
 @pytest.mark.usefixtures("gap")
 def test_a_document_closes_a_gap_and_when_it_is_gone_five_more_askings_open_it_again(environment, hub, clock):
-    """As soon as something answers, the gap says what, and is in the list of all only. When the answer is gone, five
-    more askings in vain open it again, with what had answered it.
-    """
+    """As soon as something answers, the gap says what, and is in the list of all only."""
     write_answer(environment, hub)
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub).gaps == ()
     (closed,) = list_gaps(hub, every=True).gaps
     assert (closed.state, closed.answer) == ("answered", "coffee.md")
 
+    # When the answer is gone, five more askings in vain open it again, with what had answered it.
     answer = write_answer(environment, hub)
     maintain(hub)
     answer.unlink()
@@ -115,24 +130,6 @@ def test_a_memory_closes_a_gap(hub):
     done = remember(hub, "Finance pays for the office coffee machine.", client="agent")
     assert maintain(hub).answered == (COFFEE[0],)
     assert list_gaps(hub, every=True).gaps[0].answer == done.memory.ref
-
-
-def test_a_gap_that_the_user_closed_stays_closed(hub, gap):
-    """However often it is asked, also after the log was cleared."""
-    assert close_gap(hub, gap.id).state == "closed"
-    ask(hub, *COFFEE, times=5)
-    maintain(hub)
-    assert list_gaps(hub).gaps == ()
-    assert [one.state for one in list_gaps(hub, every=True).gaps] == ["closed"]
-
-    clear_log(hub)
-    assert list_gaps(hub, every=True).gaps == ()
-    folder = log_path(hub).parent
-    assert not any(b"coffee" in file.read_bytes() for file in folder.iterdir())
-    ask(hub, COFFEE[0], times=5)
-    assert maintain(hub).opened == ()
-    with pytest.raises(UsageError, match="No gap 'nonsense'"):
-        close_gap(hub, "nonsense")
 
 
 @pytest.mark.usefixtures("gap")

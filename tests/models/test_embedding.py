@@ -131,12 +131,22 @@ def test_an_inflected_form_has_the_vector_of_its_word_and_other_scripts_that_of_
         assert asked @ meant > 0.3 > asked @ other
 
 
-def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
+def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer_and_a_word_after_it_changes_no_tokens(embedder):
     lexicon = embedder._load().model.lexicon
     tokens, rest = lexicon.tokens(["使用Git提交"])["使用Git提交"]
     assert len(tokens) > 3
     assert rest == "git"
     assert lexicon.tokens(["release", "[UNK]", "“”", ""]) == {}
+
+    # Such a text is split by the pattern of words, ASCII alone by its spaces: to the same words, in any case.
+    model = embedder._load().model
+    words = WordTokens(model.tokenizer, model.lexicon)
+    texts = [*STRANGE, "Der Hund und die KATZE; el Perro, maxRetries=3, getHTTPServer()"]
+    valid = [text.encode("utf-8", "replace").decode() for text in texts]
+    (together,) = words.blocks([*valid, *(f"{text} é" for text in valid), "é"])
+    plain, followed, after = together[: len(valid)], together[len(valid) : -1], together[-1]
+    for text, one, more in zip(valid, plain, followed, strict=True):
+        assert [*one, *after] == [*more], text
 
 
 def test_another_model_is_a_folder_and_the_packaged_matrix_is_mapped_and_nobody_elses(small_model):
@@ -196,18 +206,6 @@ def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copie
     assert word_pattern(tokenizer) is not None
     assert as_the_tokenizer_does(tokenizer, [text.encode("utf-8", "replace").decode() for text in STRANGE] * copies)
     assert np.array_equal(embedder.embed(STRANGE), np.stack([embedder.embed([text])[0] for text in STRANGE]))
-
-
-def test_a_text_has_the_same_tokens_with_a_word_after_it_that_is_not_ascii(embedder):
-    """Such a text is split by the pattern of words, ASCII alone by its spaces: to the same words, in any case."""
-    model = embedder._load().model
-    words = WordTokens(model.tokenizer, model.lexicon)
-    texts = [*STRANGE, "Der Hund und die KATZE; el Perro, maxRetries=3, getHTTPServer()"]
-    valid = [text.encode("utf-8", "replace").decode() for text in texts]
-    (together,) = words.blocks([*valid, *(f"{text} é" for text in valid), "é"])
-    plain, followed, after = together[: len(valid)], together[len(valid) : -1], together[-1]
-    for text, one, more in zip(valid, plain, followed, strict=True):
-        assert [*one, *after] == [*more], text
 
 
 def test_words_whose_tokens_were_not_found_are_looked_up_again(embedder, monkeypatch):

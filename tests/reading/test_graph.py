@@ -65,7 +65,7 @@ def refs(result, kind):
     return [one.ref for one in of(result, kind)]
 
 
-def test_links_come_with_line_text_and_heading(hub):
+def test_links_come_with_line_text_and_heading_and_what_leads_to_no_document_is_said(hub):
     """In the order of the document, each document once, links into other bases among them, also by the real path."""
     links = of(related(hub, "guides/deploy.md"), "link")
     assert [
@@ -79,9 +79,7 @@ def test_links_come_with_line_text_and_heading(hub):
     found = of(related(hub, "Shipping"), "backlink")
     assert [("ops@oncall.md", 3, "in")] == [(one.ref, one.line, one.direction) for one in found]
 
-
-def test_what_leads_to_no_document_is_said(hub):
-    """Broken links as they stand, places outside, and other files, which are not broken; with all links of a base."""
+    # Broken links as they stand, places outside, and other files, which are not broken; with all links of a base.
     left = [(one.status, one.target, one.line) for one in related(hub, "guides/deploy.md").left]
 
     assert [
@@ -98,7 +96,7 @@ def test_what_leads_to_no_document_is_said(hub):
     assert all((one.goal is None) == bool(one.why) == (one.status != "document") for one in found)
 
 
-def test_nothing_outside_is_looked_at(environment):
+def test_nothing_outside_is_looked_at_and_the_root_of_a_repository_counts_as_on_github(environment):
     """A link that leads out of the base is no way to learn which files a machine has."""
     environment.write(environment.home / "secret.txt", "secret")
     environment.write("knowledge/a.md", "[a](secret.txt) [b](../../../home/secret.txt) [c](/secret.txt) [d](\0)\n")
@@ -108,8 +106,16 @@ def test_nothing_outside_is_looked_at(environment):
     assert "file" not in left.values()
     assert "outside" == left["../../../home/secret.txt"]
 
+    # A path that begins with a slash is one from the base, else from the repository.
+    environment.write("knowledge/a.md", "[b](/knowledge/b.md) [s](/src/x.py) [n](/src/y.py)\n")
+    environment.write("knowledge/b.md", "# B\n")
+    environment.write("src/x.py", "pass\n")
+    result = related(synced(environment), "a.md")
+    assert ["b.md"] == refs(result, "link")
+    assert {"/src/x.py": "file", "/src/y.py": "broken"} == {one.target: one.status for one in result.left}
 
-def test_hops_go_on_from_what_was_reached(hub):
+
+def test_hops_go_on_from_what_was_reached_and_a_document_goes_by_every_ref_and_both_ways(hub):
     """Each document at its fewest hops, with the one before it; at none, what there is one hop away is counted."""
     reached = {("runbooks/canary.md", 1, None), ("guides/deploy.md", 1, None), ("notes@p.md", 1, None)}
     for hops, more in ((1, set()), (2, {("ops@oncall.md", 2, "guides/deploy.md")})):
@@ -121,8 +127,21 @@ def test_hops_go_on_from_what_was_reached(hub):
     assert {"link": 3, "backlink": 1, "related": 3, "tag": 2} == result.totals
     assert 7 == len(result.left)
 
+    # `related` without ending, in brackets, with a base; and who names the document so.
+    for ref in ("guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"):
+        result = related(hub, ref, hops=0)
+        assert "guides/deploy.md" == result.ref
+        assert result == related(hub, result.docid, hops=0)
+    out = of(related(hub, "guides/deploy.md"), "related")
+    back = of(related(hub, "runbooks/rollback.md"), "related")
+    assert [("runbooks/rollback.md", 5), ("runbooks/canary.md", 6), ("ops@oncall.md", 7)] == [
+        (one.ref, one.line) for one in out
+    ]
+    assert {"out"} == {one.direction for one in out}
+    assert {("guides/deploy.md", "in"), ("notes@p.md", "in")} == {(one.ref, one.direction) for one in back}
 
-def test_rare_tags_weigh_more(environment):
+
+def test_rare_tags_weigh_more_and_documents_of_like_meaning_are_near(environment):
     environment.write("knowledge/a.md", "---\ntags: [all, rare/one]\n---\n# A\n")
     for name, tag in {"b": "all", "c": "RARE/One", "d": "rare", "e": "all", "f": "all"}.items():
         environment.write(f"knowledge/{name}.md", f"---\ntags: [{tag}]\n---\n# {name}\n")
@@ -132,9 +151,7 @@ def test_rare_tags_weigh_more(environment):
     assert ["#rare/one", "#rare", "#all", "#all", "#all"] == [one.context.lower() for one in found]
     assert 1 > found[0].score > found[1].score > found[2].score == found[3].score > 0
 
-
-def test_documents_of_like_meaning_are_near(environment):
-    """Over all bases, best first, itself left out, and what is about something else left out too."""
+    # Over all bases, best first, itself left out, and what is about something else left out too.
     environment.write("knowledge/a.md", "# Database backups\n\nBack up the database to another server every night.\n")
     environment.write("knowledge/b.md", "# Penguins\n\nEmperor penguins breed on the ice in winter.\n")
     environment.write(
@@ -149,21 +166,6 @@ def test_documents_of_like_meaning_are_near(environment):
 
     environment.configure(embedder={"model": "none"})
     assert 0 == related(synced(environment), "a.md").totals["near"]
-
-
-def test_a_document_goes_by_every_ref_that_read_takes_and_related_goes_both_ways_and_is_marked(hub):
-    """`related` without ending, in brackets, with a base; and who names the document so."""
-    for ref in ("guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"):
-        result = related(hub, ref, hops=0)
-        assert "guides/deploy.md" == result.ref
-        assert result == related(hub, result.docid, hops=0)
-    out = of(related(hub, "guides/deploy.md"), "related")
-    back = of(related(hub, "runbooks/rollback.md"), "related")
-    assert [("runbooks/rollback.md", 5), ("runbooks/canary.md", 6), ("ops@oncall.md", 7)] == [
-        (one.ref, one.line) for one in out
-    ]
-    assert {"out"} == {one.direction for one in out}
-    assert {("guides/deploy.md", "in"), ("notes@p.md", "in")} == {(one.ref, one.direction) for one in back}
 
 
 def test_what_cannot_be_meant_is_refused(hub, shop):
@@ -203,16 +205,6 @@ def test_a_base_that_cannot_be_looked_at_is_named_and_refs_of_others_stay_theirs
     assert related(hub, "project@ops@sign.md").ref == "project@ops@sign.md"
 
 
-def test_the_root_of_a_repository_counts_as_on_github(environment):
-    """A path that begins with a slash is one from the base, else from the repository."""
-    environment.write("knowledge/a.md", "[b](/knowledge/b.md) [s](/src/x.py) [n](/src/y.py)\n")
-    environment.write("knowledge/b.md", "# B\n")
-    environment.write("src/x.py", "pass\n")
-    result = related(synced(environment), "a.md")
-    assert ["b.md"] == refs(result, "link")
-    assert {"/src/x.py": "file", "/src/y.py": "broken"} == {one.target: one.status for one in result.left}
-
-
 def test_odd_values_of_related_do_no_harm(environment):
     environment.write(
         "knowledge/1.md", "---\nrelated: [1, null, true, [b, [b]], {c: d}, '', '[[]]', '#x']\n---\n# One\n"
@@ -242,7 +234,7 @@ def led(source, target, kind):
     return found and found.path
 
 
-def test_a_path_is_one_from_the_documents_folder():
+def test_a_path_is_one_from_the_documents_folder_and_a_wikilink_or_related_one_from_the_root_or_a_name():
     """Markdown links go by path, with or without ending and case; a folder has a page; nothing leads out."""
     for target, path in {
         "note.md": "a/note.md", "./note.md": "a/note.md", "../note.md": "note.md", "/b/note.md": "b/note.md",
@@ -256,8 +248,27 @@ def test_a_path_is_one_from_the_documents_folder():
     }.items():  # fmt: skip
         assert path == led("a/x.md", target, "markdown"), target
 
+    # Exact path first, then relative, then file name, title and alias; a whole path is not ambiguous.
+    for target, path in {
+        "note": "note.md", "b/note": "b/note.md", "deep/note": "a/deep/note.md", "./note": "a/note.md",
+        "../b/note": "b/note.md", "only one": "b/only one.md", "Only One.md": "b/only one.md",
+        "the only one": "b/only one.md", "SOLO": "b/only one.md", "CI/CD: how": "c/page.markdown",
+        "branch-naming": "workflow/branch-naming.md", "c": "c/index.md", "ly one": None, "plan": None, "": "a/x.md",
+    }.items():  # fmt: skip
+        assert path == led("a/x.md", target, "wikilink"), target
 
-def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
+    assert () == TABLE.resolve("a/x.md", "note", "wikilink").others
+    twin = TABLE.resolve("b/only one.md", "twin", "wikilink")
+    assert ("b/note.md", "title", ("a/x.md",)) == (twin.path, twin.by, twin.others)
+
+    for target, path in {
+        "workflow/branch-naming": "workflow/branch-naming.md", "note": "note.md", "deep/y": "a/deep/y.md",
+        "Solo": "b/only one.md", "../b/note": "b/note.md", "c": "c/index.md",
+    }.items():  # fmt: skip
+        assert path == led("a/x.md", target, "related"), target
+
+
+def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page_whose_root_may_be_a_folder_above():
     """By the root of the site, slug, id, a name without its number, and from the page as from a folder."""
     paths = ["docs/adr/0003-cache.mdx", "docs/guides/index.md", "docs/native-setup.md", "docs/cli/plan.md", "docs/b.md"]
     paths.append("docs/adr/0004-cache.mdx")
@@ -278,9 +289,7 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page():
         assert inner.resolve("b.md", target, "markdown").path == "cli/plan.md"
     assert inner.resolve("b.md", "/other/cli/plan.md", "wikilink") is None
 
-
-def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
-    """As Hugo, VitePress, Starlight and Jekyll have it; a path that leads out of it is none."""
+    # As Hugo, VitePress, Starlight and Jekyll have it; a path that leads out of it is none.
     paths = [
         "README.md", "content/en/_index.md", "content/en/flux/_index.md", "content/en/flux/cmd/get.md",
         "content/de/flux/cmd/get.md", "x.md",
@@ -301,27 +310,6 @@ def test_the_root_of_a_documentation_site_may_be_a_folder_above_the_page():
     assert leads == {target: one and one.path for target, one in found.items()}
     inside = PathTable(["en/flux/get.md", "de/flux/get.md"])
     assert inside.resolve("de/start.md", "/flux/get/", "markdown").path == "de/flux/get.md"
-
-
-def test_a_wikilink_and_an_entry_of_related_are_paths_from_the_root_or_names():
-    """Exact path first, then relative, then file name, title and alias; a whole path is not ambiguous."""
-    for target, path in {
-        "note": "note.md", "b/note": "b/note.md", "deep/note": "a/deep/note.md", "./note": "a/note.md",
-        "../b/note": "b/note.md", "only one": "b/only one.md", "Only One.md": "b/only one.md",
-        "the only one": "b/only one.md", "SOLO": "b/only one.md", "CI/CD: how": "c/page.markdown",
-        "branch-naming": "workflow/branch-naming.md", "c": "c/index.md", "ly one": None, "plan": None, "": "a/x.md",
-    }.items():  # fmt: skip
-        assert path == led("a/x.md", target, "wikilink"), target
-
-    assert () == TABLE.resolve("a/x.md", "note", "wikilink").others
-    twin = TABLE.resolve("b/only one.md", "twin", "wikilink")
-    assert ("b/note.md", "title", ("a/x.md",)) == (twin.path, twin.by, twin.others)
-
-    for target, path in {
-        "workflow/branch-naming": "workflow/branch-naming.md", "note": "note.md", "deep/y": "a/deep/y.md",
-        "Solo": "b/only one.md", "../b/note": "b/note.md", "c": "c/index.md",
-    }.items():  # fmt: skip
-        assert path == led("a/x.md", target, "related"), target
 
 
 @pytest.mark.parametrize("kind", ["wikilink", "embed", "related"])
@@ -381,7 +369,7 @@ def documents(result):
     return [(one.ref, one.hop, one.via, one.edge) for one in result.documents]
 
 
-def test_tags_are_listed_with_their_documents_counted_the_most_frequent_first(tagged):
+def test_tags_are_listed_with_their_documents_counted_and_a_name_that_is_no_tag_is_said_or_refused(tagged):
     """As most often written; those under a tag count for it, each document once, and stand below it."""
     found = tags(tagged)
 
@@ -398,6 +386,13 @@ def test_tags_are_listed_with_their_documents_counted_the_most_frequent_first(ta
     assert ["ops", "team"] == [one.tag for one in tags(tagged, limit=2).tags]
     assert 7 == tags(tagged, limit=2).total
     assert tags(tagged).tags == tags(tagged, limit=2, everything=True).tags
+
+    result = tags(tagged, ["opps", "red", "draft", "zebra"], hops=0)
+    assert {"opps": ("ops",), "red": ("team/red",), "zebra": ()} == result.unknown
+    assert ["notes@x.md"] == [one.ref for one in result.documents]
+    for wrong in ({"hops": 4}, {"limit": 0}, {"names": ["#"]}, {"names": ["", "ops"]}):
+        with pytest.raises(UsageError):
+            tags(tagged, **wrong)
 
 
 def test_what_links_join_to_them_comes_after_them_and_documents_that_have_any_of_some_tags(tagged):
@@ -422,12 +417,3 @@ def test_what_links_join_to_them_comes_after_them_and_documents_that_have_any_of
         result = tags(tagged, names.split(), hops=0)
         assert found == [one.ref for one in result.documents]
         assert (len(found), len(found)) == (result.tagged, result.total)
-
-
-def test_a_name_that_is_no_tag_is_said_and_what_no_tag_can_be_is_refused(tagged):
-    result = tags(tagged, ["opps", "red", "draft", "zebra"], hops=0)
-    assert {"opps": ("ops",), "red": ("team/red",), "zebra": ()} == result.unknown
-    assert ["notes@x.md"] == [one.ref for one in result.documents]
-    for wrong in ({"hops": 4}, {"limit": 0}, {"names": ["#"]}, {"names": ["", "ops"]}):
-        with pytest.raises(UsageError):
-            tags(tagged, **wrong)

@@ -104,20 +104,7 @@ def test_a_title_may_have_a_part_and_a_comma_and_a_title_does_not_take_the_place
     assert "# Deploying" == hub.read(["guides/deploy.md:4:1"]).readings[0].text
 
 
-def test_an_ambiguous_name_is_refused_with_the_candidates_and_a_part_is_read_of_each_document_of_a_pattern(hub):
-    twins = ("Twin", "twin-a.md, twin-b.md"), ("ADR-28", "docs/adr-28-x.md, docs/adr/0028-menu.md")
-    ends = ("adr/index.md", "docs/adr/index.md, docs/de/adr/index.md"), ("shared.md", "one@shared.md, two@shared.md")
-    for ref, candidates in (*twins, *ends):
-        message = refused(hub, ref)
-        assert f"{ref!r} is ambiguous" in message
-        assert candidates in message
-    headed = hub.read(["runbooks/*.md#By hand"])
-    ranged = hub.read(["runbooks/*.md:1:1"])
-    assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
-    assert ["# Canary", "# Roll back"] == [reading.text for reading in ranged.readings]
-
-
-def test_what_leads_nowhere_is_told_why(hub):
+def test_what_leads_nowhere_is_told_why_and_an_ambiguous_name_refused_and_a_part_of_each_of_a_pattern_read(hub):
     for ref, told in (
         *((ref, "Did you mean guides/deploy.md") for ref in ("guide/deploy.md", "Deployin")),
         *((ref, "excluded by 'private.md'") for ref in ("private", "private.md")),
@@ -135,6 +122,17 @@ def test_what_leads_nowhere_is_told_why(hub):
 
         assert told in message
         assert "\n" not in message
+
+    twins = ("Twin", "twin-a.md, twin-b.md"), ("ADR-28", "docs/adr-28-x.md, docs/adr/0028-menu.md")
+    ends = ("adr/index.md", "docs/adr/index.md, docs/de/adr/index.md"), ("shared.md", "one@shared.md, two@shared.md")
+    for ref, candidates in (*twins, *ends):
+        message = refused(hub, ref)
+        assert f"{ref!r} is ambiguous" in message
+        assert candidates in message
+    headed = hub.read(["runbooks/*.md#By hand"])
+    ranged = hub.read(["runbooks/*.md:1:1"])
+    assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
+    assert ["# Canary", "# Roll back"] == [reading.text for reading in ranged.readings]
 
 
 def test_the_nearest_of_many_namesakes_comes_first(shop):

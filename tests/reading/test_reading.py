@@ -62,7 +62,7 @@ def test_a_ref_says_what_part_is_wanted():
         assert meaning in parse_reference(text), text
 
 
-def test_a_part_is_read(hub):
+def test_a_part_is_read_and_what_cannot_be_read_says_why(hub):
     docid = read(hub, "guides/deploy.md").docid
     for ref, first, last in (
         ("guides/deploy.md:6", "Push a tag.", "One in ten."), ("guides/deploy.md:6:1", "Push a tag.", "Push a tag."),
@@ -77,6 +77,31 @@ def test_a_part_is_read(hub):
     ):  # fmt: skip
         lines = read(hub, ref).text.strip().split("\n")
         assert (first, last) == (lines[0], lines[-1]), ref
+
+    for ref, message in {
+        "data.bin": "`include`",
+        "../../../home/secret.md": "outside",
+        **{
+            ref: f"{ref!r} is not a valid range of lines"
+            for ref in (
+                *("guides/deploy.md:5-3", "guides/deploy:0", "guides/deploy.md:0-2", "guides/deploy.md:0:2"),
+                *("guides/deploy.md:3:0", "guides/deploy.md:0+5", "guides/*.md:3-2"),
+            )
+        },
+        "guides/deploy.md:99999999999999999999": "18 lines",
+        f"guides/deploy.md:{'9' * 5000}": "18 lines",
+        f"guides/deploy.md:1-{'9' * 5000}x": "guides/deploy.md",
+        f"guides/deploy.md#x{' ' * 5_000}y": "Roll back",
+        f"guides/deploy.md#x{' ' * 100_000}y": "at most 8,192 characters",
+        "project@": "project@",
+        **dict.fromkeys(("#ffffff", "x" * 10_000, "a/" * 5_000, "@", "::", "#", "", "\0"), "search"),
+    }.items():
+        result = hub.read([ref])
+        assert () == result.readings
+        assert message in result.unread[0].message
+
+    # What the command line passes on of another encoding can be sent on.
+    hub.read(["\udcff.md", "project@\ud800"]).model_dump_json()
 
 
 def test_the_end_of_a_path_is_a_ref_if_it_is_the_only_one(hub, environment):
@@ -117,33 +142,6 @@ def test_several_refs_may_be_one_text(environment):
     environment.write("knowledge/ops/vpn.md", "# Ours\n")
     assert read(hub, "ops/vpn.md").title == "Ours"
     assert read(hub, "ops@vpn.md").title == "Tunnels"
-
-
-def test_what_cannot_be_read_says_why(hub):
-    for ref, message in {
-        "data.bin": "`include`",
-        "../../../home/secret.md": "outside",
-        **{
-            ref: f"{ref!r} is not a valid range of lines"
-            for ref in (
-                *("guides/deploy.md:5-3", "guides/deploy:0", "guides/deploy.md:0-2", "guides/deploy.md:0:2"),
-                *("guides/deploy.md:3:0", "guides/deploy.md:0+5", "guides/*.md:3-2"),
-            )
-        },
-        "guides/deploy.md:99999999999999999999": "18 lines",
-        f"guides/deploy.md:{'9' * 5000}": "18 lines",
-        f"guides/deploy.md:1-{'9' * 5000}x": "guides/deploy.md",
-        f"guides/deploy.md#x{' ' * 5_000}y": "Roll back",
-        f"guides/deploy.md#x{' ' * 100_000}y": "at most 8,192 characters",
-        "project@": "project@",
-        **dict.fromkeys(("#ffffff", "x" * 10_000, "a/" * 5_000, "@", "::", "#", "", "\0"), "search"),
-    }.items():
-        result = hub.read([ref])
-        assert () == result.readings
-        assert message in result.unread[0].message
-
-    # What the command line passes on of another encoding can be sent on.
-    hub.read(["\udcff.md", "project@\ud800"]).model_dump_json()
 
 
 def test_a_file_that_may_not_be_read_is_said_to_be_there(environment, bound, closed):
@@ -260,7 +258,7 @@ def test_many_documents_come_in_pages_with_a_cursor_of_their_refs_only(environme
         hub.read("*.md", ReadOptions(cursor="page 2"))
 
 
-def test_several_documents_share_an_answer_and_what_one_leaves_the_next_may_take(environment):
+def test_several_documents_share_an_answer_line_numbers_take_their_room_and_a_failure_does_not_end_a_page(environment):
     """Three of which one is short: the others get more than a third each."""
     environment.write("knowledge/short.md", "short\n")
     for name in ("long", "longer"):
@@ -270,9 +268,7 @@ def test_several_documents_share_an_answer_and_what_one_leaves_the_next_may_take
     assert all(len(one.text) > ANSWER_BYTES / 3 + 1_000 for one in result.readings if one.ref != "short.md")
     assert size_of(result) <= ANSWER_BYTES + len("longer")
 
-
-def test_line_numbers_take_their_room_and_a_failure_does_not_end_a_page(environment):
-    """Refs that lead nowhere count with those that lead somewhere; of each document the beginning fits its limit."""
+    # Refs that lead nowhere count with those that lead somewhere; of each document the beginning fits its limit.
     environment.write("knowledge/a.md", "x\n" * 20_000)
     hub = environment.hub()
     plain = hub.read(["a.md"]).readings[0]

@@ -32,8 +32,18 @@ def hostile(environment):
     return synced(environment)
 
 
-def test_related_is_shown_by_kind_in_every_format(kbhub, environment):
-    """Headings with counts, documents with line and text, what is broken; JSON is the whole, others are records."""
+def test_tags_are_shown_as_a_tree_and_related_by_kind_in_every_format(kbhub, environment):
+    assert kbhub("ls", "--tags") == (0, "#ops (2)\n  #ops/red (1)\n", "")
+    assert kbhub("ls", "--tags", "--csv").out == '"tag","count","own"\n"ops",2,1\n"ops/red",1,1\n'
+    assert kbhub("ls", "--tags", "nothing", "--md").out.startswith("| docid | ref |")
+    for arguments in (("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")):
+        kbhub("ls", "--tags", *arguments, code=2)
+    _, out, err = kbhub("ls", "--tags", "ops", "opp", "--limit", "3", code=0)
+    assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
+    assert out.rstrip().endswith("hop 1, backlink via b.md")
+    assert "No document has the tag opp. Did you mean ops?" in err
+
+    # Headings with counts, documents with line and text, what is broken; JSON is the whole, others are records.
     code, out, err = kbhub("related", "b.md", "--kind", "backlink", "--kind", "tag")
     assert (0, "") == (code, err)
     assert all(part in out for part in ("Linked from (2)", "a.md", "the other"))
@@ -49,18 +59,6 @@ def test_related_is_shown_by_kind_in_every_format(kbhub, environment):
     assert {"link", "backlink", "tag"} <= {one["kind"] for one in whole["neighbours"]}
     assert kbhub("related", "a.md", "--csv").out.startswith('"kind","direction","hop","docid","ref"')
     assert ",b.md," in kbhub("related", "a.md", "--files", "--kind", "link").out
-
-
-def test_tags_are_shown_as_a_tree_and_their_documents_with_their_way(kbhub):
-    assert kbhub("ls", "--tags") == (0, "#ops (2)\n  #ops/red (1)\n", "")
-    assert kbhub("ls", "--tags", "--csv").out == '"tag","count","own"\n"ops",2,1\n"ops/red",1,1\n'
-    assert kbhub("ls", "--tags", "nothing", "--md").out.startswith("| docid | ref |")
-    for arguments in (("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")):
-        kbhub("ls", "--tags", *arguments, code=2)
-    _, out, err = kbhub("ls", "--tags", "ops", "opp", "--limit", "3", code=0)
-    assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
-    assert out.rstrip().endswith("hop 1, backlink via b.md")
-    assert "No document has the tag opp. Did you mean ops?" in err
 
 
 def test_hostile_texts_stay_where_they_are(hostile):

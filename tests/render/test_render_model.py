@@ -60,7 +60,7 @@ def structure(text):
     return [re.split(r"[ :]", line.strip())[0] for line in outside_fences(text)]
 
 
-def test_the_first_hit_is_quoted_and_the_others_are_refs():
+def test_the_first_hit_is_quoted_the_others_are_refs_and_one_line_has_no_fences_rules_or_marks():
     also = (Span(start_line=9, end_line=12),)
     same = {"also": also, "duplicates": ("a.md",)}
     text = answer([hit(0, stale=True, age_days=400, **same), hit(1, **same)], total=7)
@@ -73,8 +73,6 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
         "   > Roll back number 1 with the tag of before."
     )
 
-
-def test_what_is_quoted_on_one_line_has_no_fences_rules_or_marks_and_a_heading_said_already_is_not_quoted():
     code = "Run it:\n\n```sh\nwhich kbhub\n```\n\n|---|:-:|\n\nThen wait."
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=code),)), hit(1, excerpt=code)])
     assert ' · lines 9-12: "Run it: which kbhub Then wait."\n' in text
@@ -88,21 +86,18 @@ def test_what_is_quoted_on_one_line_has_no_fences_rules_or_marks_and_a_heading_s
     )
 
 
-def test_behind_a_certain_first_hit_the_others_are_one_line_each():
+def test_an_excerpt_that_is_a_part_says_which_verbatim_and_behind_a_certain_hit_the_others_are_a_line_each():
+    assert answer([hit(start_line=3, end_line=40, excerpt_line=20)]).endswith("```\n   shown: 20-22")
+    assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
+    excerpt = "````md\n```sh\nkubectl rollout undo\n```\n````"
+    assert answer([hit(excerpt=excerpt, end_line=7)]).endswith(f"\n`````\n{excerpt}\n`````")
+    assert len(fenced("`" * 20_000)) < 20_100
     hits = [hit(0), hit(1, score=0.85), hit(2, score=0.5)]
     certain, unsure = answer(hits, verdict="strong"), answer(hits, verdict="weak")
     assert certain.startswith("Hits 1-3 of 3 in project. Verdict: strong.\n")
     assert unsure.startswith("Hits 1-3 of 3 in project. Verdict: weak, the bases may not cover this.\n")
     assert [("number 1" in text, "number 2" in text) for text in (certain, unsure)] == [(True, False), (True, True)]
     assert unsure.endswith('search(query=<the same>, queries=["…", "…"])')
-
-
-def test_an_excerpt_that_is_a_part_says_which_and_is_verbatim_in_a_fence_it_cannot_close():
-    assert answer([hit(start_line=3, end_line=40, excerpt_line=20)]).endswith("```\n   shown: 20-22")
-    assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
-    excerpt = "````md\n```sh\nkubectl rollout undo\n```\n````"
-    assert answer([hit(excerpt=excerpt, end_line=7)]).endswith(f"\n`````\n{excerpt}\n`````")
-    assert len(fenced("`" * 20_000)) < 20_100
 
 
 @pytest.mark.parametrize("where", ["title", "headings", "ref", "excerpt", "outdated"])
@@ -240,7 +235,7 @@ ONE = Item(Ref("a.md", "#0000aa", ":3-5"), Name("A"), "0.90", ("1 year old",), q
 TWO = Item(Ref('b"\n.md', "#0000bb"), Bare("B"), row=True, depth=1)
 
 
-def test_a_report_is_written_twice():
+def test_a_report_is_written_twice_and_what_does_not_fit_is_counted():
     """Names in quotes and a docid for a ref that no call takes, or as they are; a call, or a command."""
     call = Call("read", {"refs": Ref("a.md", part=":1"), "options": {"all": ["é", True]}}, "kbhub read a.md:1")
     report = Report(
@@ -253,9 +248,7 @@ def test_a_report_is_written_twice():
     assert terminal.text(report) == 'Found a, b; open it with `kbhub read a.md:1`\n\nParts\n  #0000bb  b"␊.md    B'
     assert [*map(terminal.line, report.notes)] == ["Odd."]
 
-
-def test_what_does_not_fit_is_counted():
-    """For a model; a person gets everything."""
+    # For a model; a person gets everything.
     items = [Item(title=Name(f"{number} {'x' * 90}")) for number in range(200)]
     report = Report(parts=items, summary=lambda shown: [f"{shown} of 200"], advice="ask for less")
     told = model_answer(report, 2_000)[0]

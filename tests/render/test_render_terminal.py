@@ -275,8 +275,20 @@ def test_markdown_is_laid_out(snapshot):
     assert drawn(text, 48, colour=False) == snapshot
 
 
-def test_a_table_that_cannot_fit_is_told_row_by_row_and_half_a_block_keeps_its_lines():
-    """Half a code block is no prose, nor are rows without their header."""
+@pytest.mark.parametrize("piece", ["[", "> ", "`", "* ", "![a](", "|a", "&#x202e;", "<a ", "\\", "_a*", "- a\n  "])
+def test_a_document_made_to_take_long_is_shown_in_time(piece):
+    began = time.thread_time()  # a busy machine makes it late, not longer
+    shown = drawn(piece * (20_000 // len(piece)), 80, colour=True)
+    assert time.thread_time() - began < 20
+    assert not acts_on_terminals(STYLES.sub("", shown))
+
+
+def test_a_very_long_text_is_only_broken_into_lines_and_a_table_that_cannot_fit_is_told_row_by_row():
+    shown = drawn("# Title\n\n\x1b[31m" + "some words of it " * 20_000, 60, colour=True)
+    assert shown.startswith(f"# Title\n\n{neutralised(chr(27))}[31msome words")
+    assert widest(shown) <= 60
+
+    # Half a code block is no prose, nor are rows without their header.
     text = "| Requirement | Responsibility |\n|---|---|\n| availability | infrastructure |\n| speed | |\n"
     told = "Requirement:\navailability\nResponsibility:\ninfrastructure\n\nRequirement: speed"
     assert drawn(text, 40, colour=False).split("\n")[2:] == ["availability   infrastructure", "speed"]
@@ -288,20 +300,6 @@ def test_a_table_that_cannot_fit_is_told_row_by_row_and_half_a_block_keeps_its_l
     shown = drawn("We *release* often.\n\n```\nreleasing\n```\n", 40, colour=True, terms=parse_query("release").terms)
     assert shown.count("\x1b[1;3;33mrelease\x1b[0m") == 1
     assert re.search(r"\x1b\[[0-9;]*1;33[0-9;]*mreleasing\x1b\[0m", shown)
-
-
-@pytest.mark.parametrize("piece", ["[", "> ", "`", "* ", "![a](", "|a", "&#x202e;", "<a ", "\\", "_a*", "- a\n  "])
-def test_a_document_made_to_take_long_is_shown_in_time(piece):
-    began = time.thread_time()  # a busy machine makes it late, not longer
-    shown = drawn(piece * (20_000 // len(piece)), 80, colour=True)
-    assert time.thread_time() - began < 20
-    assert not acts_on_terminals(STYLES.sub("", shown))
-
-
-def test_a_very_long_text_is_only_broken_into_lines():
-    shown = drawn("# Title\n\n\x1b[31m" + "some words of it " * 20_000, 60, colour=True)
-    assert shown.startswith(f"# Title\n\n{neutralised(chr(27))}[31msome words")
-    assert widest(shown) <= 60
 
 
 FIELDS = ("ref", "title", "tags", "score")
@@ -323,7 +321,7 @@ def test_any_records_are_valid_in_every_format(rows):
     assert len(list(csv.reader(io.StringIO(formatted(one, "files"), newline="")))) == len(rows)
 
 
-def test_no_cell_gets_out_of_its_place():
+def test_no_cell_gets_out_of_its_place_files_gives_the_ref_as_the_path_and_two_formats_are_refused():
     """CSV quotes what a spreadsheet would run; no pipe, element, link or image of a title is Markdown's."""
     odd = listing({"ref": "=1+2", "title": 'a "b"\nc', "tags": ["x", "y"], "score": 0.5})
     cell = listing({"ref": "a|b.md", "title": "<img src=x> ![p](http://e) `c|`\nd", "tags": [], "score": 1})
@@ -334,9 +332,7 @@ def test_no_cell_gets_out_of_its_place():
     assert formatted(long, "md") == "## a.md\n\n\n````markdown\n```\ncode\n```\n# x\n````\n"
     assert fromstring(formatted(listing({"ref": "a\x00\x1b<b>&\ud800"}), "xml"))[0][0].text == "a��<b>&�"
 
-
-def test_files_gives_the_ref_as_the_path_and_two_formats_are_refused():
-    """What stands in the line can be handed to `kbhub read`."""
+    # What stands in the line can be handed to `kbhub read`.
     row = {"docid": "#a1", "score": 0.5, "ref": "ops@a,b.md", "path": "a,b.md", "context": "x"}
     assert formatted(Listing("hit", ("docid", "ref"), [row]), "files") == '#a1,0.5,"ops@a,b.md",x\n'
     with pytest.raises(UsageError, match="--csv"):

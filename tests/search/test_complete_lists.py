@@ -83,12 +83,24 @@ def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
     assert last.total_exact
 
 
-def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
+def test_a_least_score_cuts_the_list_where_the_score_is_lower_and_by_meaning_alone_it_is_said_where_it_ends(hub):
     every, _ = walk(hub)
     for place in (5, 200):  # among those that are ranked, and behind them
         least = every[place].score + 0.00006  # between two that are told
         hits, last = walk(hub, min_score=least)
         assert (names(hits), last.total_exact) == (names(one for one in every if one.score >= least), True)
+
+    # Everything is near, more or less: the number is the least there are, and the last page says why.
+    first = hub.search(Query(text="zebra deploy", mode="semantic"))
+    hits, last = walk(hub, text="zebra deploy", mode="semantic")
+    assert (first.total_exact, last.total_exact) == (False, False)
+    assert ENDS_WITH_NEAREST in last.notes
+    assert ENDS_WITH_NEAREST not in first.notes
+    assert len(hits) <= RANKED
+    small = hub.search(Query(text="zebra path:0/00", mode="semantic"))
+    assert (small.total, small.total_exact, small.notes) == (10, True, ())
+    both = walk(hub, min_signals=2)[1]  # only what is among the best of either can be
+    assert (both.total_exact, ENDS_WITH_BOTH in both.notes) == (False, True)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
@@ -122,20 +134,6 @@ def test_a_copy_that_is_told_with_its_twin_is_not_listed_again(environment):
     assert len(hits[0].duplicates) == 7
     (hit,) = hub.search(Query(text="eats grass", mode="keyword")).hits
     assert len(set(hit.duplicates)) == len(hit.duplicates) == 7
-
-
-def test_by_meaning_alone_it_is_said_where_the_list_ends(hub):
-    """Everything is near, more or less: the number is the least there are, and the last page says why."""
-    first = hub.search(Query(text="zebra deploy", mode="semantic"))
-    hits, last = walk(hub, text="zebra deploy", mode="semantic")
-    assert (first.total_exact, last.total_exact) == (False, False)
-    assert ENDS_WITH_NEAREST in last.notes
-    assert ENDS_WITH_NEAREST not in first.notes
-    assert len(hits) <= RANKED
-    small = hub.search(Query(text="zebra path:0/00", mode="semantic"))
-    assert (small.total, small.total_exact, small.notes) == (10, True, ())
-    both = walk(hub, min_signals=2)[1]  # only what is among the best of either can be
-    assert (both.total_exact, ENDS_WITH_BOTH in both.notes) == (False, True)
 
 
 def test_all_lists_every_file(environment, kbhub):

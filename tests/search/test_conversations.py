@@ -152,7 +152,7 @@ def test_the_title_may_have_the_date(environment):
     assert paths == ["museum.md", "harbour.md"]
 
 
-def test_the_newer_statement_is_above_the_older_one(logs):
+def test_the_newer_statement_is_above_the_older_one_and_a_remark_about_something_else_replaces_nothing(logs):
     """Each names the other, unless the question is about how it was."""
     said = "From now on we meet for the stand-up at 10:15, as many of us come late by train."
     logs.session("2026-03-02", "Our stand-up is at 9:30.", "Tell me a joke.")
@@ -166,9 +166,7 @@ def test_the_newer_statement_is_above_the_older_one(logs):
     was = logs.search("when was the stand-up originally", granularity="chunk").hits
     assert not any(hit.replaces or hit.outdated for hit in was)
 
-
-def test_a_remark_about_something_else_replaces_nothing(logs):
-    """It shares a word of the question, and not what it is about."""
+    # It shares a word of the question, and not what it is about.
     logs.session("2026-03-02", "The summer party of the team is at the lake house.")
     logs.session("2026-06-01", "I am baking two cakes for the party of my nephew.")
     hits = logs.search("where is the summer party of the team", granularity="chunk").hits

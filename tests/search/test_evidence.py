@@ -32,7 +32,7 @@ def test_names_of_programs_are_identifiers_and_words_are_not_and_coverage_counts
     assert named.coverage == pytest.approx(1)
 
 
-def test_a_title_that_says_more_of_the_query_is_about_it_and_a_rare_word_counts_more_than_a_common_one():
+def test_a_title_that_says_more_is_about_it_a_rare_word_counts_more_and_one_that_is_resembled_hardly_lacks():
     """By the weight of the words: a title of one common word is about little, however much of it is asked for.
 
     By what the words say in language at large, so also in a base of two documents.
@@ -49,6 +49,11 @@ def test_a_title_that_says_more_of_the_query_is_about_it_and_a_rare_word_counts_
     assert QueryTerms(terms("--pre")).examine("", ("pre_start",), "").heading == 0
     asked = QueryTerms(terms("people kubernetes"))
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
+
+    # What a question asks for is often said in another word; a name or a unit is not.
+    text = "Two engineers rotate weekly.\nCompensation: 250 euros and a day of leave."
+    assert gap([("salary", 1.0)], text) < gap([("password", 1.0)], text) == 1.0
+    assert gap([], text) == 0.0
 
 
 def test_signals_can_be_left_out(environment):
@@ -145,10 +150,3 @@ def test_words_that_are_nowhere_or_not_in_the_chunk_make_it_less_sure(asked, wha
     name, most = what
     fewer, more = (confidence(**{**asked, name: most * value}) for value in sorted((few, many)))
     assert more <= fewer
-
-
-def test_a_word_that_another_one_resembles_is_hardly_lacking():
-    """What a question asks for is often said in another word; a name or a unit is not."""
-    text = "Two engineers rotate weekly.\nCompensation: 250 euros and a day of leave."
-    assert gap([("salary", 1.0)], text) < gap([("password", 1.0)], text) == 1.0
-    assert gap([], text) == 0.0

@@ -42,7 +42,7 @@ def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words_also_beside_an_empt
     assert rankings([empty, index], "refund") == rankings([index], "refund")
 
 
-def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
+def test_a_long_phrase_gives_way_to_some_of_its_words_and_half_the_pairs_of_a_chinese_question_are_enough(tmp_path):
     """A pasted page in quotes is answered, though SQLite takes only so many terms at a time."""
     index = make_index(tmp_path / "a.db", {"a.md": " ".join(f"w{number}" for number in range(3000))}, vectors=False)
     backwards = " ".join(f"w{number}" for number in range(2999, -1, -1))
@@ -52,9 +52,7 @@ def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
             found = keyword_ranking([index], parse_query(query).terms)
             assert (1, ()) == (len(found.ranking.chunks), found.unmatched)
 
-
-def test_half_the_pairs_of_a_question_in_chinese_are_enough_for_its_words(tmp_path):
-    """Pairs across two words are chance, so they count for less than missing words do."""
+    # Pairs across two words are chance, so they count for less than missing words do.
     index = make_index(tmp_path / "zh.db", {"a.md": "数据库备份每天运行", "b.md": "deploy the database every day"})
     with index.snapshot():
         (chinese, english) = (

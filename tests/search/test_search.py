@@ -131,7 +131,7 @@ def test_a_filter_alone_lists_what_it_leaves_and_one_that_leaves_nothing_is_name
         assert search(shop, text).notes == ("The query has no words to search for.",)
 
 
-def test_a_list_shows_no_scores_and_what_was_ranked_also_those_of_nothing(shop):
+def test_a_list_shows_no_scores_what_was_ranked_does_and_a_question_in_an_unknown_script_lists_the_newest(shop):
     """A score of 0.00 says that this is no answer; of a list, nothing was ranked."""
     for words, listed in (("tag:ops", True), ("quokka tag:ops", False), ("-crust quokka", False)):
         query, result = Query(text=words, limit=2), search(shop, words, limit=2)
@@ -141,6 +141,9 @@ def test_a_list_shows_no_scores_and_what_was_ranked_also_those_of_nothing(shop):
         assert ("(newest first; " in told.splitlines()[0]) == listed
         assert told.count("0.00") == (0 if listed else len(result.hits))
         assert text_of(search_report(result, query)).startswith("0.00") != listed
+    result = search(shop, "איך אני משחזר את הגיבוי?")
+    assert (result.verdict, result.notes[0], bool(result.hits)) == ("none", NEWEST, True)
+    assert not search(shop, "zxqv blorf").hits + search(shop, "הגיבוי", mode="keyword").hits
 
 
 def test_a_colon_is_text_where_no_document_has_the_key_and_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
@@ -169,7 +172,7 @@ def test_the_parts_of_a_trace_add_up_to_the_score(shop, mode):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_an_answer_is_judged_and_hits_say_what_lies_where(shop):
+def test_an_answer_is_judged_hits_say_what_lies_where_and_pages_that_share_a_paragraph_are_not_copies(shop):
     assert search(shop, "how do I roll back a broken release").verdict == "strong"
     result = search(shop, "photosynthesis of tropical orchids in winter", mode="semantic")
     assert (result.verdict, not result.hits or NOT_COVERED in result.notes) == ("none", True)
@@ -177,6 +180,14 @@ def test_an_answer_is_judged_and_hits_say_what_lies_where(shop):
     shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
     hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
     assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")
+
+    # The title says which of them is meant.
+    options = "Use `--verbose` to see what is done, `--dry-run` to see what would be, `--yes` to be asked nothing.\n"
+    for name in ("push", "pull"):
+        shop.write(f"knowledge/{name}.md", f"# orchard {name}\n\n{options}")
+    result = search(shop, "orchard pull --dry-run", limit=10)
+    assert refs(result)[0] == "pull.md"
+    assert "push.md" in refs(result)
 
 
 @pytest.mark.parametrize("query", ["max_burst", "max-burst", "maxBurst", "how to set max_burst", "how to set maxBurst"])
@@ -218,16 +229,6 @@ def test_a_ref_opens_what_was_found_whichever_bases_were_searched(shop, query):
     (hit,) = hub.search(Query(text=query, bases=("project",), limit=1)).hits
     assert hit.ref == "project@notes@release.md"
     assert "quokka" in hub.read([hit.ref]).readings[0].text
-
-
-def test_pages_that_share_a_paragraph_are_not_copies(shop):
-    """The title says which of them is meant."""
-    options = "Use `--verbose` to see what is done, `--dry-run` to see what would be, `--yes` to be asked nothing.\n"
-    for name in ("push", "pull"):
-        shop.write(f"knowledge/{name}.md", f"# orchard {name}\n\n{options}")
-    result = search(shop, "orchard pull --dry-run", limit=10)
-    assert refs(result)[0] == "pull.md"
-    assert "push.md" in refs(result)
 
 
 @pytest.mark.parametrize(
@@ -382,12 +383,18 @@ def test_a_number_that_calls_a_document_is_not_absent_and_another_one_is(environ
     assert (result.verdict, result.unmatched) == (verdict, absent)
 
 
-def test_a_common_word_is_not_strong_because_a_file_is_called_so(environment):
+def test_a_common_word_is_not_strong_because_a_file_is_called_so_and_words_of_a_file_name_are_evidence(environment):
     environment.write("knowledge/overview.md", "# The desktop client\n\nIt starts again, and an overview is shown.\n")
     for number in range(6):
         environment.write(f"knowledge/r{number}.md", f"# Rules {number}\n\nFor an overview, see rule {number}.\n")
     result = search(environment, "overview")
     assert (result.verdict, result.hits[0].ref) == ("weak", "overview.md")
+    # Whoever names a file after what people look for is not told that nothing covers it.
+    environment.write("knowledge/runbooks/kafka.md", "# Restarting consumers\n\nStop one after the other.\n")
+    environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")
+    result = search(environment, "kafka")
+    assert (refs(result)[0], NOT_COVERED in result.notes) == ("runbooks/kafka.md", False)
+    assert result.verdict in ("strong", "weak")
 
 
 @pytest.mark.parametrize("file", ["2024-05-{}.md", "2024_05_{}-names.md", "2024-{}.md", "2024.{}.md"])
@@ -396,21 +403,6 @@ def test_a_date_numbers_no_document(environment, file):
     for day in range(10, 13):
         environment.write(f"knowledge/notes/{file.format(day)}", "# Standup\n\nNotes of a day.\n")
     assert refs(search(environment, "notes 2024"))[0] == "why.md"
-
-
-def test_a_question_in_a_script_that_no_document_has_lists_the_newest(shop):
-    result = search(shop, "איך אני משחזר את הגיבוי?")
-    assert (result.verdict, result.notes[0], bool(result.hits)) == ("none", NEWEST, True)
-    assert not search(shop, "zxqv blorf").hits + search(shop, "הגיבוי", mode="keyword").hits
-
-
-def test_words_of_a_file_name_are_evidence(environment):
-    """Whoever names a file after what people look for is not told that nothing covers it."""
-    environment.write("knowledge/runbooks/kafka.md", "# Restarting consumers\n\nStop one after the other.\n")
-    environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")
-    result = search(environment, "kafka")
-    assert (refs(result)[0], NOT_COVERED in result.notes) == ("runbooks/kafka.md", False)
-    assert result.verdict in ("strong", "weak")
 
 
 @pytest.mark.parametrize(
@@ -471,7 +463,7 @@ def test_a_word_counts_once_for_each_wording_that_has_it_and_wordings_have_limit
     assert not any("characters" in note for note in search_assisted(hub, Query(text="a", queries=("b",))).notes)
 
 
-def test_what_a_model_made_up_ranks_and_proves_little(hub):
+def test_what_a_model_made_up_proves_little_and_spelling_filters_and_exclusions_are_of_the_query_alone(hub):
     """Its words count as other wordings do, but not as evidence that a hit answers the query."""
     query = Query(text="xyzzy", limit=10)
     result = hub.search(query.model_copy(update={"passage": "The canteen opens at noon for lunch."}))
@@ -479,9 +471,7 @@ def test_what_a_model_made_up_ranks_and_proves_little(hub):
     assert result.verdict != "strong"
     assert hub.search(query.model_copy(update={"queries": ("canteen opens at noon for lunch",)})).verdict == "strong"
 
-
-def test_spelling_filters_and_exclusions_are_of_the_query_alone(hub):
-    """Other wordings bring nothing in that the user left out, and no note of their own."""
+    # Other wordings bring nothing in that the user left out, and no note of their own.
     narrow = Query(text="undo deploy tag:ops", limit=10, queries=("lunch tag:food", "zzzzyx"), passage="At noon.")
     result = hub.search(narrow)
     assert refs(result) == ["revert.md"]

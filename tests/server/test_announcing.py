@@ -96,16 +96,7 @@ async def listening(server, mode, *uris, lists=True, **options):
             group.cancel_scope.cancel()
 
 
-async def test_a_base_that_the_config_names_now_is_announced(shop, mode):
-    """The client hears it and finds what is in the new base, without a restart and without having asked."""
-    async with listening(KbhubServer(shop.hub()), mode) as (client, ears):
-        configure(shop)
-        await ears.until("resources")
-        found = await client.call_tool("search", {"query": "zebra"})
-    assert "notes@zebra.md" in found.content[0].text
-
-
-async def test_what_changes_nothing_is_not_announced(shop, mode):
+async def test_what_changes_nothing_is_not_announced_and_a_base_that_the_config_names_now_is(shop, mode):
     server = KbhubServer(shop.hub())
     async with listening(server, mode) as (client, ears):
         for text in ("{", json.dumps({"tools": "all", "search": {"limit": 9}})):
@@ -114,6 +105,13 @@ async def test_what_changes_nothing_is_not_announced(shop, mode):
             await anyio.to_thread.run_sync(server.announcer.look)
             assert ears.rest() == []
         await client.call_tool("status", {})
+
+    # The client hears it and finds what is in the new base, without a restart and without having asked.
+    async with listening(KbhubServer(shop.hub()), mode) as (client, ears):
+        configure(shop)
+        await ears.until("resources")
+        found = await client.call_tool("search", {"query": "zebra"})
+    assert "notes@zebra.md" in found.content[0].text
 
 
 async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_nothing(shop):
@@ -133,8 +131,19 @@ async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_not
     await anyio.to_thread.run_sync(announcer.look)  # nobody is there
 
 
-async def test_roots_that_change_are_asked_for_again(shop):
-    """A client of the handshake era that opens another folder gets that folder's knowledge."""
+async def test_roots_that_change_are_asked_for_again_unless_something_else_names_the_workspace(shop):
+    asked = []
+
+    async def answer(_context):
+        asked.append(1)
+        return ListRootsResult(roots=[])
+
+    async with listening(KbhubServer(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
+        await client.session.send_notification(RootsListChangedNotification())
+        await client.call_tool("search", {"query": "deploy"})
+    assert asked == []
+
+    # A client of the handshake era that opens another folder gets that folder's knowledge.
     other = shop.write(shop.home / "other" / "knowledge" / "giraffe.md", "# Giraffe\n").parent.parent
     make_repository(other)
     roots, asked = [Root(uri=shop.project.as_uri())], []
@@ -157,19 +166,6 @@ async def test_roots_that_change_are_asked_for_again(shop):
     assert asked == [shop.project.as_uri(), other.as_uri()]
 
 
-async def test_roots_that_change_do_not_count_where_something_else_names_the_workspace(shop):
-    asked = []
-
-    async def answer(_context):
-        asked.append(1)
-        return ListRootsResult(roots=[])
-
-    async with listening(KbhubServer(shop.hub()), "legacy", list_roots_callback=answer) as (client, _):
-        await client.session.send_notification(RootsListChangedNotification())
-        await client.call_tool("search", {"query": "deploy"})
-    assert asked == []
-
-
 async def append(client):
     await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
 
@@ -186,7 +182,7 @@ async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode
         assert set(ears.rest()) <= {URI}
 
 
-async def test_documents_that_come_and_go_are_announced(shop, mode):
+async def test_documents_that_come_and_go_are_announced_and_many_changes_are_one_announcement(shop, mode, monkeypatch):
     """A new one and one that is deleted change the list; who follows it hears that, too."""
     uri = "kbhub://project/new.md"
     async with listening(KbhubServer(shop.hub()), mode, uri) as (client, ears):
@@ -196,9 +192,7 @@ async def test_documents_that_come_and_go_are_announced(shop, mode):
         await client.call_tool("delete_document", {"ref": "new.md"})
         assert {await ears.next(), await ears.next()} == {"resources", uri}
 
-
-async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
-    """A client fetches the list anew each time, so it hears of it every two seconds at most."""
+    # A client fetches the list anew each time, so it hears of it every two seconds at most.
     monkeypatch.setattr(kbhub.server.client, "LIST_SECONDS", 3600)
     async with listening(KbhubServer(shop.hub()), mode) as (client, ears):
         for number in range(3):

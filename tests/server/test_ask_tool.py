@@ -68,7 +68,7 @@ async def call(hub, mode, model=None, **arguments):
     return Answer.model_validate(result.structured_content)
 
 
-async def test_the_clients_model_writes_and_is_checked(hub, mode):
+async def test_the_clients_model_writes_and_is_checked_and_without_one_there_is_an_answer_too(hub, mode):
     model = Model()
     answer = await call(hub, mode, model)
     assert (answer.outcome, answer.written_by, answer.model) == ("written", "sampling", "client-model-1")
@@ -81,6 +81,10 @@ async def test_the_clients_model_writes_and_is_checked(hub, mode):
     assert len(params.messages) == 1
     (noted,) = show_log(hub).queries
     assert (noted.text, noted.client) == (QUESTION, "mcp")
+
+    answer = await call(hub, mode)
+    assert (answer.outcome, answer.written_by) == ("written", "extractive")
+    assert "sampling" in answer.why[0]
 
 
 PICTURE = CreateMessageResult(
@@ -101,12 +105,6 @@ async def test_nonsense_falls_through_and_no_answer_is_one(hub, mode, says, writ
     answer = await call(hub, mode, Model(says))
     assert (answer.written_by, answer.outcome == "not_answered") == (writer, writer == "sampling")
     assert why in "".join(answer.why)
-
-
-async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
-    answer = await call(hub, mode)
-    assert (answer.outcome, answer.written_by) == ("written", "extractive")
-    assert "sampling" in answer.why[0]
 
 
 async def test_a_refusal_falls_through_where_the_server_learns_of_it_and_in_the_newer_era_stays_in_the_client(hub):

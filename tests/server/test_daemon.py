@@ -166,14 +166,12 @@ def test_a_wrong_command_line_ends_the_window_and_another_installation_serves_no
     )
 
 
-def test_only_the_user_can_open_the_daemons_files(shared):
+def test_only_the_user_can_open_the_daemons_files_and_who_does_not_know_the_token_is_not_served(shared):
     folder = folder_of(shared[0])
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     for path in (*folder.path.glob("*"), folder.path / read_record(folder).link):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path == folder.notes else 0o600), path
 
-
-def test_who_does_not_know_the_token_is_not_served(shared):
     where = read_record(folder_of(shared[0])).link
     for kind, token in (("hello", "0" * 64), ("stop", ""), ("status", "é")):
         with closing(dial(where)) as link, pytest.raises(Refused, match="token is wrong"):

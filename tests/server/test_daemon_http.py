@@ -181,7 +181,7 @@ def test_who_must_not_speak_is_refused(served, changed, status, said):
     assert ask(url, headers_of(environment)).status_code == 200
 
 
-def test_health_says_more_to_who_knows_the_token(served):
+def test_health_says_more_to_who_knows_the_token_and_a_second_server_is_refused(served, monkeypatch, capsys):
     environment, _, url, *_ = served
     health = url.replace("/mcp", "/health")
     assert httpx2.get(health).json() == {"status": "ok"}
@@ -191,10 +191,6 @@ def test_health_says_more_to_who_knows_the_token(served):
     assert told["uptime"] > 0
     assert told["connections"] == 0
     assert told["pid"] == pid_of(environment)
-
-
-def test_a_second_server_is_refused(served, monkeypatch, capsys):
-    environment, _, url, *_ = served
     monkeypatch.setattr(os, "environ", environment.env)
     assert run(["serve", *HTTP[3:]]) == 1
     assert f"process {pid_of(environment)}, {url}" in capsys.readouterr().err

@@ -92,7 +92,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
     assert first.annotations.last_modified.endswith("+00:00")
 
 
-async def test_a_cursor_that_is_none_is_refused_and_arguments_of_prompts_are_completed(shop, mode):
+async def test_a_cursor_that_is_none_is_refused_and_bases_paths_and_arguments_of_prompts_are_completed(shop, mode):
     cases = (
         ("write_down", "topic", "", ["ops/deploy", "Food"]), ("write_down", "topic", "#fo", ["Food"]),
         ("audit_and_fix", "base", "p", ["project"]), ("search_first", "question", "x", []), ("nope", "x", "", []),
@@ -106,8 +106,21 @@ async def test_a_cursor_that_is_none_is_refused_and_arguments_of_prompts_are_com
             done = await client.complete(reference, {"name": name, "value": value})
             assert done.completion.values == values
 
+    # By what they begin with, or else by what is in them; paths of the base that was chosen.
+    cases = (
+        ("base", "", {}, ["project", "own"]), ("base", "O", {}, ["own"]), ("base", "x", {}, []),
+        ("path", "", {"base": "project"}, ["deploy.md", "notes/one.md", "notes/two.md"]),
+        ("path", "notes/", {"base": "project"}, ["notes/one.md", "notes/two.md"]),
+        ("path", "NE.md", {"base": "project"}, ["notes/one.md"]), ("path", "", {"base": "own"}, ["deep/three.md"]),
+        ("path", "d", {}, ["deploy.md", "deep/three.md"]), ("path", "", {"base": "nope"}, []), ("other", "", {}, []),
+    )  # fmt: skip
+    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
+        for name, value, others, values in cases:
+            done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
+            assert (done.completion.values, done.completion.has_more or False) == (values, False)
 
-async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
+
+async def test_a_document_is_read_as_it_is_on_disk_and_roots_are_asked_for_it_too(shop, mode):
     shop.write("knowledge/new.txt", "plain\n")
     shop.write(".kbhub.json", '{"include": ["*.txt"]}')
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
@@ -117,6 +130,13 @@ async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
     assert (document.text, document.mime_type) == ("# Deploying\r\n\r\nA canary first.", "text/markdown")
     assert (plain.text, plain.mime_type) == ("plain\n", "text/plain")
     assert other.text == "# Three\n"
+
+    async def roots(_context):
+        return ListRootsResult(roots=[Root(uri=shop.project.as_uri())])
+
+    server = KbhubServer(shop.hub(cwd=shop.home))
+    async with Client(server, mode=mode, list_roots_callback=roots) as client:
+        assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
@@ -163,15 +183,6 @@ async def test_what_is_no_document_is_refused(shop, mode):
             assert "secret\n" not in error.message
 
 
-async def test_roots_are_asked_for_a_document_too(shop, mode):
-    async def roots(_context):
-        return ListRootsResult(roots=[Root(uri=shop.project.as_uri())])
-
-    server = KbhubServer(shop.hub(cwd=shop.home))
-    async with Client(server, mode=mode, list_roots_callback=roots) as client:
-        assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
-
-
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lambda text: text.strip("/"))
 
 
@@ -182,21 +193,6 @@ def test_an_address_leads_back_to_base_and_path(base, path):
     assert uri.isascii()
     assert parse_uri(UriTemplate.parse(TEMPLATE).expand({"base": base, "path": template_value(path)})) == (base, path)
     assert urllib.parse.unquote(template_value(path)) == path
-
-
-async def test_bases_and_paths_are_completed(shop, mode):
-    """By what they begin with, or else by what is in them; paths of the base that was chosen."""
-    cases = (
-        ("base", "", {}, ["project", "own"]), ("base", "O", {}, ["own"]), ("base", "x", {}, []),
-        ("path", "", {"base": "project"}, ["deploy.md", "notes/one.md", "notes/two.md"]),
-        ("path", "notes/", {"base": "project"}, ["notes/one.md", "notes/two.md"]),
-        ("path", "NE.md", {"base": "project"}, ["notes/one.md"]), ("path", "", {"base": "own"}, ["deep/three.md"]),
-        ("path", "d", {}, ["deploy.md", "deep/three.md"]), ("path", "", {"base": "nope"}, []), ("other", "", {}, []),
-    )  # fmt: skip
-    async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        for name, value, others, values in cases:
-            done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
-            assert (done.completion.values, done.completion.has_more or False) == (values, False)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
@@ -229,7 +225,7 @@ async def test_the_texts_of_prompts_are_as_they_were(shop, snapshot):
     assert "\n\n---\n\n".join(texts) == snapshot
 
 
-async def test_a_prompt_names_only_tools_that_are_offered(shop, mode):
+async def test_a_prompt_names_only_tools_that_are_offered_and_a_wrong_request_is_an_error_of_the_protocol(shop, mode):
     for settings, offered in (
         ({"tools": "all"}, set(ALL)),
         ({}, set(CORE)),
@@ -245,8 +241,6 @@ async def test_a_prompt_names_only_tools_that_are_offered(shop, mode):
         assert ("Nothing can be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
         assert ("Nothing can be written here" in texts["audit_and_fix"]) == ("write_document" not in offered)
 
-
-async def test_a_wrong_request_for_a_prompt_is_an_error_of_the_protocol(shop, mode):
     cases = (
         ("nope", {}, "Unknown prompt 'nope'. Prompts: search_first, write_down, audit_and_fix."),
         ("search_first", {}, "The prompt 'search_first' requires 'question'."),

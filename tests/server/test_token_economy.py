@@ -73,7 +73,7 @@ def tokens(text):
     return len(bert().encode(text, add_special_tokens=False).ids) / PIECES_PER_TOKEN
 
 
-async def test_the_definitions_cost_little_and_a_conversation_costs_little(everything):
+async def test_the_definitions_and_a_conversation_cost_little_and_the_two_main_tools_stay_in_sight(everything):
     tools = await listed(everything)
     cost = {tool.name: tokens(compact(tool)) for tool in tools}
     sums = {"core": sum(cost[name] for name in CORE), "all": sum(cost.values())}
@@ -83,9 +83,7 @@ async def test_the_definitions_cost_little_and_a_conversation_costs_little(every
     assert len(sent) == len(CORE) + 2
     assert sum(map(tokens, sent)) <= CONVERSATION
 
-
-async def test_the_two_main_tools_stay_in_sight_and_name_what_is_looked_for(everything):
-    """Clients that hide tools find them by their names and first words; Claude Code never hides these two."""
+    # Clients that hide tools find them by their names and first words; Claude Code never hides these two.
     tools = {tool.name: tool for tool in await listed(everything)}
     loaded = {name for name, tool in tools.items() if (tool.meta or {}).get("anthropic/alwaysLoad")}
     first = tools["search"].description.partition(".")[0]

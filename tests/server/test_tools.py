@@ -78,14 +78,12 @@ async def test_documents_are_written_only_where_a_base_may_be_and_instructions_n
     assert set(re.findall(r"`(\w+)`", instructions(shop.hub(read_only=True)))) <= set(offered(shop.hub(read_only=True)))
 
 
-async def test_who_calls_a_tool_of_another_server_is_told_ours(shop):
+async def test_who_calls_a_tool_of_another_server_is_told_ours_and_of_one_not_offered_why(shop):
     async with Client(KbhubServer(shop.hub())) as client:
         for name in (*MEANT, "Vault-Search"):
             meant = MEANT[name.lower().replace("-", "_")]
             assert (await refused(client, name)).startswith(f"no tool {name!r}; use `{meant}`. Tools: search, read, ")
 
-
-async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop):
     for settings, name, reason in (
         ({}, "write_document", "`write_document` is not available: the setting `tools` excludes it; "),
         ({}, "write_note", "no tool 'write_note'; use `write_document`, which is not available: the setting "),
@@ -136,7 +134,7 @@ async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
             assert (await refused(client, tool, **arguments)).startswith(reason), (tool, arguments)
 
 
-async def test_the_next_page_is_of_the_same_search(shop, mode):
+async def test_the_next_page_is_of_the_same_search_and_search_and_read_say_what_lies_where_a_hit_is(shop, mode):
     given = {"queries": ["canary redeploy"], "options": {"hyde": "The soup is hot.", "full": True}}
     page = {"query": "soup", "limit": 2}
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
@@ -149,8 +147,6 @@ async def test_the_next_page_is_of_the_same_search(shop, mode):
     assert second.startswith("Hit 3 of 3")
     assert all(refusal.startswith("`cursor` belongs to another search. ") for refusal in refusals)
 
-
-async def test_search_and_read_say_what_lies_where_a_hit_is(shop, mode):
     shop.write(".kbhub.json", json.dumps({"contexts": {"": "All about\nthe shop", "food.md": "Not about work"}}))
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         found = await told(client, "search", query="deploy soup", mode="keyword")
@@ -192,7 +188,7 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
     assert unknown.startswith(f"No memory {new!r} here.")
 
 
-async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, mode):
+async def test_a_document_is_written_changed_kept_from_a_lost_update_deleted_restored_and_renamed(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         made = await told(
             client, "write_document", ref="runbooks/night", text="# Night\n\nCall [nobody](nobody.md).\n",
@@ -219,8 +215,6 @@ async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, m
     assert text.startswith("---\ntags: [ops]\n")
     assert text.endswith("\n\nThen sleep.\n")
 
-
-async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
         await told(client, "search", query="deploy")
         deleted = await told(client, "delete_document", ref="rollback.md")

@@ -24,7 +24,9 @@ def mistaken(environment):
     return environment
 
 
-def test_every_command_names_an_unknown_field_and_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub):
+def test_every_command_names_an_unknown_field_once_and_several_warnings_are_one_line_that_counts_them(
+    mistaken, kbhub, monkeypatch
+):
     for command in COMMANDS:
         said = [line for line in kbhub(*command).err.splitlines() if "unknown field" in line]
         assert said == [f"kbhub: {mistaken.home / '.kbhub.json'}: {FIELD}"]
@@ -32,9 +34,6 @@ def test_every_command_names_an_unknown_field_and_a_command_that_lists_problems_
         done = kbhub(*command)
         assert "unknown field 'repso'" in done.out
         assert "unknown field" not in done.err
-
-
-def test_several_warnings_are_one_line_that_counts_them(mistaken, kbhub, monkeypatch):
     monkeypatch.setenv("KBHUB_SERCH__LIMIT", "3")
     mistaken.write("knowledge/.keep", "")
     mistaken.write(".kbhub.json", '{"weight": 3}')

@@ -30,19 +30,7 @@ def config_of(environment):
     return (environment.home / ".kbhub.json").read_text()
 
 
-def test_a_folder_becomes_a_base_of_every_project(folders):
-    hub = folders.hub()
-    change = add_base(hub, str(folders.home / "notes"))
-    assert (change.id, change.changed, change.active, change.places) == ("notes", True, True, ("*",))
-    assert json.loads(config_of(folders)) == {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}
-    assert [base.id for base in hub.discovery().bases] == ["notes"]
-    before = config_of(folders)
-    again = add_base(folders.hub(), "~/notes")
-    assert (again.changed, config_of(folders)) == (False, before)
-    assert "already says so" in again.notes[0]
-
-
-def test_all_fields_are_written_and_nothing_else_is_touched(folders):
+def test_all_fields_are_written_and_nothing_else_an_entry_inside_is_named_and_a_second_place_added(folders):
     folders.write(folders.home / ".kbhub.json", CONFIG)
     told = {"include": ("*.txt",), "exclude": ("old/",), "name": "Ops", "writable": True}
     places = (str(folders.home / "team"),)
@@ -58,8 +46,6 @@ def test_all_fields_are_written_and_nothing_else_is_touched(folders):
     assert shown.active
     assert told == {name: getattr(shown, name) for name in told}
 
-
-def test_an_entry_for_a_folder_inside_is_named_and_a_second_place_added_to_the_first(folders):
     inner = folders.home / "team" / "handbook"
     folders.configure(repos={"~/team/handbook": []})
     change = add_base(folders.hub(), "~/notes", places=("~/team",))
@@ -126,11 +112,21 @@ def test_all_bases_are_listed_active_or_not_and_those_that_no_file_names_cannot_
         remove_base(folders.hub(bases={"extra": folders.home / "team"}), "extra")
 
 
-def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
+def test_the_config_that_is_in_force_is_edited_and_a_folder_becomes_a_base_of_every_project(folders):
     named = folders.write(folders.home / "other.json", "{}\n")
     add_base(folders.hub(config=named), "~/notes")
     assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
     assert not (folders.home / ".kbhub.json").exists()
+
+    hub = folders.hub()
+    change = add_base(hub, str(folders.home / "notes"))
+    assert (change.id, change.changed, change.active, change.places) == ("notes", True, True, ("*",))
+    assert json.loads(config_of(folders)) == {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}
+    assert [base.id for base in hub.discovery().bases] == ["notes"]
+    before = config_of(folders)
+    again = add_base(folders.hub(), "~/notes")
+    assert (again.changed, config_of(folders)) == (False, before)
+    assert "already says so" in again.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +190,7 @@ def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
     assert "contexts" not in (notes.home / ".kbhub.json").read_text()
 
 
-def test_contexts_are_listed_with_their_files(notes):
+def test_contexts_are_listed_with_their_files_a_broken_pointer_is_not_edited_and_inside_a_base_no_name_needed(notes):
     hub = notes.hub()
     add_context(hub, ContextTarget(None, ""), "ours")
     add_context(hub, ContextTarget("notes", "api"), "REST")
@@ -205,6 +201,17 @@ def test_contexts_are_listed_with_their_files(notes):
     assert listed == {(None, ""), ("notes", "api/"), ("notes", "b.md"), ("project", "")}
     assert [one.context for one in list_contexts(notes.hub(), ContextTarget("notes", "api/a.md"))] == ["ours", "REST"]
     assert {one.file.parent for one in list_contexts(notes.hub())} == {notes.home, notes.project}
+
+    notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
+    with pytest.raises((ConfigError, UsageError)):
+        add_context(notes.hub(), ContextTarget("project", ""), "x")
+    assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')
+    inside = notes.hub(cwd=notes.home / "notes" / "api")
+    assert parse_place(inside, None) == ContextTarget("notes", "api")
+    assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")
+    assert parse_place(inside, "../b.md") == ContextTarget("notes", "b.md")
+    with pytest.raises(UsageError, match="is outside"):
+        parse_place(inside, "../../..")
 
 
 @pytest.mark.parametrize(
@@ -232,16 +239,3 @@ def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
     for text in ("nosuch", "../shop", "a\0b"):
         with pytest.raises(UsageError, match="No base"):
             parse_place(hub, text)
-
-
-def test_a_broken_pointer_is_not_edited_and_inside_a_base_its_name_is_not_needed(notes):
-    notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
-    with pytest.raises((ConfigError, UsageError)):
-        add_context(notes.hub(), ContextTarget("project", ""), "x")
-    assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')
-    inside = notes.hub(cwd=notes.home / "notes" / "api")
-    assert parse_place(inside, None) == ContextTarget("notes", "api")
-    assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")
-    assert parse_place(inside, "../b.md") == ContextTarget("notes", "b.md")
-    with pytest.raises(UsageError, match="is outside"):
-        parse_place(inside, "../../..")

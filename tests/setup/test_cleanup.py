@@ -123,7 +123,7 @@ def test_nothing_outside_the_cache_is_touched(indexed, tmp_path):
     assert examine_cache(indexed.hub()).found == ()
 
 
-def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
+def test_corpora_of_measurements_that_rest_and_caches_are_listed_with_size_and_age_and_deleted(indexed):
     cache = indexed.hub().cache
     old, new = cache / "eval" / "0123456789abcdef", cache / "eval" / "fedcba9876543210"
     for folder in (old, new):
@@ -137,8 +137,6 @@ def test_corpora_of_measurements_are_deleted_when_they_rest(indexed):
     assert not old.exists()
     assert new.exists()
 
-
-def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
     stored = StoredAnswers(indexed.hub().cache)
     for number in range(3):
         stored.save(Expansion(), [str(number)])

@@ -65,7 +65,7 @@ def theirs(environment):
     return snapshot(top, leaving_out=(top / "cache", top / "data"))
 
 
-def test_a_healthy_setup_gives_only_ok(shop):
+def test_a_healthy_setup_gives_only_ok_also_while_another_process_writes(shop):
     findings = examine(shop.hub()).findings
     assert {"ok"} == {finding.level for finding in findings}
     checks = "python sqlite sqlite-vec model config embedder trust reranking cache data permissions index watch client"
@@ -74,6 +74,12 @@ def test_a_healthy_setup_gives_only_ok(shop):
     os.utime(shop.write("knowledge/new.md", "# New\n"))  # too new for its time to be trusted, but in the index
     shop.hub().sync()
     assert [] == found(shop)
+
+    hub = shop.hub()
+    for number in range(20):
+        shop.write(f"knowledge/{number}.md", f"# {number}\n\nWords.\n")
+        shop.hub().sync()
+        assert [one.message for one in examine(hub).findings if one.level == "error"] == []
 
 
 def test_looking_changes_nothing(shop):
@@ -116,14 +122,6 @@ DAMAGES = {
     "folder": folder,
     "without words": lambda path: run(path, "UPDATE fts_data SET block = zeroblob(length(block)) WHERE id > 100"),
 }
-
-
-def test_what_another_process_writes_between_two_looks_is_no_damage(shop):
-    hub = shop.hub()
-    for number in range(20):
-        shop.write(f"knowledge/{number}.md", f"# {number}\n\nWords.\n")
-        shop.hub().sync()
-        assert [one.message for one in examine(hub).findings if one.level == "error"] == []
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -183,7 +181,7 @@ def test_an_index_that_is_behind_is_brought_in_step(shop, change, check, subject
     assert [] == found(shop)
 
 
-def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
+def test_a_lock_that_another_process_holds_is_respected_and_the_command_fails_until_errors_are_mended(shop, kbhub):
     path = index_of(shop)
     noise(path)
     with FileLock(f"{path}.lock"):
@@ -198,6 +196,18 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
 
     repaired(shop)
     assert not any(finding.level == "error" for finding in found(shop))
+
+    noise(index_of(shop))
+    assert "1 error. `kbhub doctor --fix` can fix 1." in kbhub("doctor", code=1).out
+    fixed = kbhub("doctor", "--fix", code=0)
+    assert fixed.err == ""
+    assert fixed.out.startswith("fixed  notes: its index was moved aside")
+    kbhub("doctor", "--fix")
+    assert kbhub("doctor", code=0).out.endswith("\nNo problems found.\n")
+    shop.write(shop.home / ".kbhub.json", "{")
+    broken = kbhub("doctor", code=1)
+    assert broken.err == ""
+    assert "malformed JSON" in " ".join(broken.out.split())
 
 
 def test_files_with_problems_are_named(shop):
@@ -369,20 +379,6 @@ def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
     assert ("model", "error") == (the_finding(shop).check, the_finding(shop).level)
     (copy / "tokenizer.json").unlink()
     assert "tokenizer.json is missing" in the_finding(shop).message
-
-
-def test_the_command_fails_until_the_errors_are_mended(kbhub, shop):
-    noise(index_of(shop))
-    assert "1 error. `kbhub doctor --fix` can fix 1." in kbhub("doctor", code=1).out
-    fixed = kbhub("doctor", "--fix", code=0)
-    assert fixed.err == ""
-    assert fixed.out.startswith("fixed  notes: its index was moved aside")
-    kbhub("doctor", "--fix")
-    assert kbhub("doctor", code=0).out.endswith("\nNo problems found.\n")
-    shop.write(shop.home / ".kbhub.json", "{")
-    broken = kbhub("doctor", code=1)
-    assert broken.err == ""
-    assert "malformed JSON" in " ".join(broken.out.split())
 
 
 def ollama_of(environment, config, **changes):

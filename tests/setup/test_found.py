@@ -183,7 +183,7 @@ def test_claudes_memories_outlive_its_logs_and_a_subfolder_counts_by_its_logs(en
     assert ("of ours" in found, "below" in found, "without" in found, "sibling" in found) == (True, True, False, False)
 
 
-def test_a_log_that_does_not_say_yet_where_it_began_is_looked_at_again(environment):
+def test_a_log_that_does_not_say_yet_is_looked_at_again_and_what_a_client_forgot_is_gone_and_its_logs_stay(environment):
     claude_log(environment, environment.project, "hello")
     added(environment)
     hub = environment.hub()
@@ -193,6 +193,15 @@ def test_a_log_that_does_not_say_yet_where_it_began_is_looked_at_again(environme
     late.write_text('{"type": "summary"}\n' + text, "utf-8")
     hub.sync()
     assert "came late" in hub.search(Query(text="ibis")).hits[0].excerpt
+
+    claude_log(environment, environment.project, "The loquat log.")
+    memory = environment.write(claude_folder(environment, environment.project) / "memory/m.md", "The loquat rule.\n")
+    added(environment)
+    assert "loquat rule" in texts(environment, "loquat")
+    memory.unlink()
+    claude_folder(environment, environment.project).joinpath("s1.jsonl").unlink()
+    found = texts(environment, "loquat")
+    assert ("loquat rule" in found, "loquat log" in found) == (False, True)
 
 
 @posix
@@ -249,17 +258,6 @@ def test_what_was_active_in_a_project_stays_so_and_ids_do_not_clash(environment)
     active = [base.id for base in environment.hub().discovery().bases]
     assert {f"claude-{name}", f"claude-{name}-2"} <= set(active)
     assert read_jsonc(file)["bases"][f"claude-{name}-2"]["keepDeleted"] == ["*.jsonl", "session-*.json"]
-
-
-def test_what_a_client_forgot_is_gone_and_its_logs_stay(environment):
-    claude_log(environment, environment.project, "The loquat log.")
-    memory = environment.write(claude_folder(environment, environment.project) / "memory/m.md", "The loquat rule.\n")
-    added(environment)
-    assert "loquat rule" in texts(environment, "loquat")
-    memory.unlink()
-    claude_folder(environment, environment.project).joinpath("s1.jsonl").unlink()
-    found = texts(environment, "loquat")
-    assert ("loquat rule" in found, "loquat log" in found) == (False, True)
 
 
 def test_memories_stay_out_once_another_project_has_the_same_folder(environment, likes):

@@ -58,7 +58,7 @@ def test_outside_a_repository_a_pointer_is_made_too(environment):
     assert [path.name for path in (environment.project / "knowledge").iterdir()] == [STARTER_NAME]
 
 
-def test_knowledge_that_is_there_is_left_alone(environment):
+def test_knowledge_that_is_there_is_left_alone_and_a_new_folder_says_what_it_replaces(environment):
     environment.write("knowledge/a.md", "# A\n")
     below = environment.project / "src"
     below.mkdir()
@@ -67,6 +67,10 @@ def test_knowledge_that_is_there_is_left_alone(environment):
     assert str(environment.project / "knowledge") in made.notes[0]
     assert list(below.iterdir()) == []
     assert [path.name for path in (environment.project / "knowledge").iterdir()] == ["a.md"]
+    made = point(environment, "knowledge", "app")
+    assert made.made == (environment.project / "app/knowledge" / STARTER_NAME,)
+    assert str(environment.project / "knowledge") in made.notes[0]
+    assert str(environment.project / "knowledge") in point(environment, environment.home, "web").notes[0]
 
 
 @pytest.mark.parametrize("folder", ["knowledge", "wiki"])
@@ -86,14 +90,6 @@ def test_a_part_of_docs_replaces_it_and_says_so(environment):
     made = point(environment, "docs/adr")
     assert [base.path for base in environment.hub().discovery().bases] == [environment.project / "docs/adr"]
     assert made.notes == (f"This replaces {environment.project / 'docs'}, which was searched until now.",)
-
-
-def test_a_new_folder_is_created_where_it_is_named_and_says_what_it_replaces(environment):
-    environment.write("knowledge/a.md", "# A\n")
-    made = point(environment, "knowledge", "app")
-    assert made.made == (environment.project / "app/knowledge" / STARTER_NAME,)
-    assert str(environment.project / "knowledge") in made.notes[0]
-    assert str(environment.project / "knowledge") in point(environment, environment.home, "web").notes[0]
 
 
 @pytest.mark.parametrize("name", [".kbhub.json", ".knowledge.json"])

@@ -78,7 +78,7 @@ def test_the_docstrings_of_three_installed_packages_answer_questions(environment
     assert missed == []
 
 
-def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment):
+def test_the_copy_follows_the_lock_file_and_of_several_pinned_versions_the_installed_one_is_taken(environment):
     lock(environment, "1.0")
     distribution(environment, "kiln", "1.0", ("kiln/__init__.py", '"""Fires clay slowly."""'))
     package = add_package(environment.hub(), "kiln")
@@ -98,8 +98,6 @@ def test_the_copy_follows_the_lock_file_and_is_this_project_s_alone(environment)
     assert not package.path.exists()
     assert refs(environment, "clay cones") == []
 
-
-def test_of_several_pinned_versions_the_installed_one_is_taken(environment):
     lock(environment, "1.9", "2.0")
     distribution(environment, "kiln", "2.0", ("kiln/__init__.py", '"""Fires clay."""'))
     package = add_package(environment.hub(), "kiln")

@@ -47,16 +47,7 @@ def test_lines_come_and_go_and_leave_no_trace(account, name, before):
     assert list(account.project.glob("*.bak")) == []
 
 
-def test_old_lines_are_brought_up_to_date_in_place_and_what_is_below_stays(account):
-    file = account.project / "AGENTS.md"
-    file.write_text("# A\n<!-- kbhub:start, of an older version -->\nold\n<!-- kbhub:end -->\n\n# B\n")
-    account.run("--agents-md", "--yes")
-    assert file.read_text() == f"# A\n{LINES}\n\n# B\n"
-    account.run("--agents-md", "--yes", "--remove")
-    assert file.read_text().split() == ["#", "A", "#", "B"]
-
-
-def test_a_project_without_instructions_gets_one_file_and_clients_none(account):
+def test_a_project_without_instructions_gets_one_file_and_old_lines_are_brought_up_to_date_in_place(account):
     account.file(".cursor/mcp.json", '{"mcpServers": {"kbhub": {"command": "/x/kbhub", "args": ["serve"]}}}')
     (account.project / "src").mkdir()
     os.chdir(account.project / "src")
@@ -65,6 +56,13 @@ def test_a_project_without_instructions_gets_one_file_and_clients_none(account):
     assert not (account.project / "CLAUDE.md").exists()
     account.run("--agents-md", "--yes", "--remove")
     assert (account.untouched(), (account.project / "AGENTS.md").exists()) == (True, False)
+
+    file = account.project / "AGENTS.md"
+    file.write_text("# A\n<!-- kbhub:start, of an older version -->\nold\n<!-- kbhub:end -->\n\n# B\n")
+    account.run("--agents-md", "--yes")
+    assert file.read_text() == f"# A\n{LINES}\n\n# B\n"
+    account.run("--agents-md", "--yes", "--remove")
+    assert file.read_text().split() == ["#", "A", "#", "B"]
 
 
 @posix

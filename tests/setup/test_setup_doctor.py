@@ -59,9 +59,15 @@ def test_a_command_that_does_not_exist_is_an_error_with_a_remedy(user, command):
     assert "kbhub setup --client cursor" in finding.remedy
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_for_ever(user):
+def test_a_server_that_says_nothing_is_not_waited_for_and_one_switched_off_or_malformed_is_not_started(user):
     mute = script(user, "mute", "while read -r line; do :; done")
     assert shake_hands([mute], {}, user.env, seconds=0.3) == "did not answer within 0.3 s"
+    touched = user.home / "touched"
+    register(user, script(user, "kbhub", f"touch {touched}"), "serve", disabled=True)
+    user.write(user.home / ".lmstudio" / "mcp.json", "{")
+    assert [(one.subject, one.level) for one in findings(user)] == [("Cursor", "warning"), ("LM Studio", "warning")]
+    assert not touched.exists()
+    assert all(one.remedy for one in findings(user))
 
 
 def test_a_server_is_started_once_for_clients_that_start_it_alike_with_the_variables_of_the_entry(user):
@@ -73,15 +79,6 @@ def test_a_server_is_started_once_for_clients_that_start_it_alike_with_the_varia
     said = "exits immediately: started with the entry's"
     assert [(one.level, said in one.message) for one in findings(user)] == [("error", True)] * 2
     assert count.read_text() == "x\n"
-
-
-def test_what_is_switched_off_or_malformed_is_a_warning_and_is_not_started(user):
-    touched = user.home / "touched"
-    register(user, script(user, "kbhub", f"touch {touched}"), "serve", disabled=True)
-    user.write(user.home / ".lmstudio" / "mcp.json", "{")
-    assert [(one.subject, one.level) for one in findings(user)] == [("Cursor", "warning"), ("LM Studio", "warning")]
-    assert not touched.exists()
-    assert all(one.remedy for one in findings(user))
 
 
 def test_clients_without_the_server_are_named_and_are_no_fault_and_a_projects_registration_is_not_started(user):

@@ -109,7 +109,19 @@ def test_a_malformed_file_is_named_and_not_touched(account, client):
     assert not file.read_bytes().count(b" hook ")
 
 
-def test_hooks_are_asked_for_where_a_person_sets_up(account):
+@pytest.mark.parametrize("arguments", [("--yes",), ("--no-hooks", "--yes"), ("--dry-run",), ("--hooks", "--dry-run")])
+def test_without_a_word_for_it_there_are_no_hooks(account, arguments):
+    file = install(account, "claude-code")
+    account.run("--client", "claude-code", *arguments)
+    assert not file.exists()
+
+
+def test_a_client_without_hooks_or_subagents_is_named_and_hooks_are_asked_for_where_a_person_sets_up(account):
+    account.file(".cursor/mcp.json", "{}")
+    code, out, err = account.run("--hooks", "--yes", "--client", "cursor")
+    assert (code, "Cursor has no hooks" in out + err, "Hooks deliver" in out + err) == (0, True, False)
+    assert "VS Code has no subagents" in "".join(account.run("--subagent", "--yes", "--client", "vscode")[1:])
+
     file = install(account, "codex")
     account.run("--client", "codex", typed="n\nn\ny\n")
     assert not file.exists()
@@ -121,20 +133,6 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
     assert "`/hooks`" in out
     account.file(".cursor/mcp.json", "{}")
     assert "Register hooks" not in account.run("--client", "cursor", typed="y\n")[2]  # it has none
-
-
-@pytest.mark.parametrize("arguments", [("--yes",), ("--no-hooks", "--yes"), ("--dry-run",), ("--hooks", "--dry-run")])
-def test_without_a_word_for_it_there_are_no_hooks(account, arguments):
-    file = install(account, "claude-code")
-    account.run("--client", "claude-code", *arguments)
-    assert not file.exists()
-
-
-def test_a_client_without_hooks_or_subagents_is_named(account):
-    account.file(".cursor/mcp.json", "{}")
-    code, out, err = account.run("--hooks", "--yes", "--client", "cursor")
-    assert (code, "Cursor has no hooks" in out + err, "Hooks deliver" in out + err) == (0, True, False)
-    assert "VS Code has no subagents" in "".join(account.run("--subagent", "--yes", "--client", "vscode")[1:])
 
 
 def test_removing_keeps_the_hooks_of_other_clients_and_leaves_none_of_a_client_that_is_gone(account):

@@ -71,7 +71,6 @@ def test_it_survives_rebuilds(place, how):
 
 
 def test_a_file_that_comes_back_is_a_file_again_and_since_when_it_is_deleted_starts_anew_and_survives_a_rebuild(place):
-    """The day is that on which the file was first missed, and a file that was there again was not."""
     file = place.folder / "b.jsonl"
     file.unlink()
     place.sync()
@@ -80,6 +79,7 @@ def test_a_file_that_comes_back_is_a_file_again_and_since_when_it_is_deleted_sta
     assert ["2026/a.jsonl"] == place.found()
     assert ["b.jsonl"] == place.found("gasket")
 
+    # The day is that on which the file was first missed, and a file that was there again was not.
     (place.folder / "b.jsonl").unlink()
     place.sync()
     keeping = DeletedTexts(Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT, place.hub.discovery().bases[0])

@@ -64,10 +64,10 @@ def test_nothing_is_said_where_it_would_not_help(project):
 
 
 def test_the_docs_of_a_repository_are_part_of_its_base_and_the_home_directory_is_no_project(environment):
-    """A repository of dotfiles is not counted."""
     for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
         environment.write(path, "# A\n")
     assert notes_of(environment)[0].startswith("1 document in this project (CHANGELOG.md) is not part of a base")
+    # A repository of dotfiles is not counted.
     make_repository(environment.home)
     environment.write(f"{environment.home}/notes.md", "# A\n")
     assert outside(environment.hub(cwd=environment.home)) == ()

@@ -165,21 +165,6 @@ def test_following_events_gives_the_index_that_looking_at_everything_gives(tmp_p
     assert twice.partial >= 5
 
 
-def test_one_file_of_a_base_is_looked_at_alone(twice):
-    """An edit, a new file and a deletion that are told are indexed; what was not told waits for a look at all."""
-    (twice.base.path / "0.md").write_text("# Zebra\n")
-    (twice.base.path / "1.md").write_text("# Not told\n")
-    paths = {"0.md", "new/deep.md", "2.md"}
-    (twice.base.path / "new").mkdir()
-    (twice.base.path / "new/deep.md").write_text("# Deep\n")
-    (twice.base.path / "2.md").unlink()
-    difference = twice.looks.compare(twice.base, twice.told, LIMITS, paths)
-    report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference)
-    assert paths == difference.paths
-    assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
-    assert ["1.md"] == [one.path for one in compare(twice.base, twice.told, LIMITS).suspects if one.size == 11]
-
-
 def problems(index: Index) -> list[tuple[str, str]]:
     with index.snapshot():
         return index.problems()
@@ -295,7 +280,7 @@ def test_kept_texts_are_compared_whole(tmp_path):
     assert compare_some(twice.base, twice.told, ["a.md"], frame, limits) is None
 
 
-def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
+def test_another_process_that_wrote_costs_a_whole_look_and_a_change_after_looks_at_the_same_state_is_noticed(twice):
     (twice.base.path / "0.md").write_text("# Zebra\n")
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
     (twice.base.path / "1.md").write_text("# Lion\n")
@@ -306,9 +291,7 @@ def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
     assert difference.paths == {"0.md"}
     twice.same()
 
-
-def test_a_change_after_looks_at_the_same_state_is_noticed(twice):
-    """That nothing had changed is remembered, and does not hide what changes then."""
+    # That nothing had changed is remembered, and does not hide what changes then.
     for age in range(3):
         for path in twice.base.path.iterdir():
             os.utime(path, (1_600_000_000 + age, 1_600_000_000))
@@ -322,7 +305,7 @@ def test_a_change_after_looks_at_the_same_state_is_noticed(twice):
     assert (("2.md",), ["1.md", "z.md"]) == (found.gone, [one.path for one in found.suspects])
 
 
-def test_events_name_paths_of_bases(twice):
+def test_events_name_paths_of_bases_and_one_file_is_looked_at_alone(twice):
     root = str(twice.base.path)
     roots = {root: twice.base}
 
@@ -333,6 +316,19 @@ def test_events_name_paths_of_bases(twice):
     assert told("/x.png", "/.git/index", "/.obsidian/a.md", "ier/a.md") == "nothing"
     for path in ("", "/.gitignore", "/sub/.kbhubignore", "/\N{REPLACEMENT CHARACTER}.md"):
         assert told("/a.md", path, "/b.md") is None
+
+    # An edit, a new file and a deletion that are told are indexed; what was not told waits for a look at all.
+    (twice.base.path / "0.md").write_text("# Zebra\n")
+    (twice.base.path / "1.md").write_text("# Not told\n")
+    paths = {"0.md", "new/deep.md", "2.md"}
+    (twice.base.path / "new").mkdir()
+    (twice.base.path / "new/deep.md").write_text("# Deep\n")
+    (twice.base.path / "2.md").unlink()
+    difference = twice.looks.compare(twice.base, twice.told, LIMITS, paths)
+    report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference)
+    assert paths == difference.paths
+    assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
+    assert ["1.md"] == [one.path for one in compare(twice.base, twice.told, LIMITS).suspects if one.size == 11]
 
 
 def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monkeypatch):
@@ -361,7 +357,9 @@ def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monke
     assert given_up == []
 
 
-def test_what_no_event_told_is_found_after_one_that_did(environment):
+def test_what_no_event_told_is_found_after_one_that_did_and_changes_that_come_together_are_looked_at_together(
+    environment,
+):
     environment.write("knowledge/a.md", "# A\n")
     environment.write("knowledge/b.md", "# B\n")
     hub = synced(environment)
@@ -378,9 +376,7 @@ def test_what_no_event_told_is_found_after_one_that_did(environment):
     assert behind is None
     assert (found, later) == ([1, 0], [1, 1])
 
-
-def test_changes_that_come_together_are_looked_at_together(environment):
-    """Paths of one base are joined; one that cannot be named, or a look at everything, wins."""
+    # Paths of one base are joined; one that cannot be named, or a look at everything, wins.
     background = Background(environment.hub())
     background._stopping = True  # so that nothing is taken up
     background.look({"a": frozenset({"1.md"}), "b": frozenset({"2.md"})})

@@ -255,7 +255,7 @@ def test_a_file_that_vanishes_before_it_is_read_stops_nothing_and_one_that_canno
 
 
 def test_what_lies_below_an_unlisted_folder_or_in_a_base_that_vanished_is_not_gone(folder):
-    """What the walk could not see stays; a drive that is not mounted is not a deletion of everything on it."""
+    """What the walk could not see is not taken out."""
     folder.write("sub/deep.md", "zebra")
     folder.sync()
     removed = []
@@ -267,6 +267,7 @@ def test_what_lies_below_an_unlisted_folder_or_in_a_base_that_vanished_is_not_go
     assert removed == [0, 1]
 
     folder.sync()
+    # A drive that is not mounted is not a deletion of everything on it.
     before = folder.content()
     folder.base.path.rename(folder.base.path.with_name("away"))
     with pytest.raises(BaseUnavailable):

@@ -55,7 +55,9 @@ def test_without_a_file_the_defaults_are_in_force_and_comments_trailing_commas_a
     assert loaded.settings.read_only is True
 
 
-def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home, tmp_path):
+def test_an_option_wins_over_the_variable_that_over_the_home_directory_and_every_setting_may_be_a_variable(
+    home, tmp_path
+):
     write(home, {"search": {"limit": 1}})
     variable = write(tmp_path, {"search": {"limit": 2}}, "variable.json")
     option = write(tmp_path, {"search": {"limit": 3}}, "option.json")
@@ -65,6 +67,22 @@ def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home,
     assert [one.path for one in found] == [home / ".kbhub.json", variable, option]
     with pytest.raises(ConfigError, match=r"missing\.json: cannot be read"):
         load(home, env={"KBHUB_CONFIG": str(tmp_path / "missing.json")})
+
+    # A group as a whole comes as JSON; an empty variable counts as not set.
+    env = {
+        "KBHUB_DOCS_FALLBACK": "false", "KBHUB_READ_ONLY": "1", "KBHUB_SEARCH__LIMIT": "7",
+        "KBHUB_EMBEDDER__MODEL": "none", "KBHUB_LIMITS__FILE_BYTES": "1000", "KBHUB_LOG__LEVEL": "DEBUG",
+    }  # fmt: skip
+    data = {"search": {"limit": 3, "mode": "keyword"}, "docsFallback": True, "limits": {"fileBytes": 5}}
+    loaded = load(home, data, env)
+    settings = loaded.settings
+    assert (settings.docs_fallback, settings.read_only, settings.embedder.model) == (False, True, "none")
+    assert (settings.search.limit, settings.search.mode) == (7, "keyword")
+    assert (settings.limits.file_bytes, settings.log.level) == (1000, "DEBUG")
+    assert loaded.warnings == ()
+    for variables, limit in (({"KBHUB_SEARCH": '{"limit": 9}'}, 9), ({"KBHUB_SEARCH__LIMIT": ""}, 3)):
+        search = load(home, data, variables).settings.search
+        assert (search.limit, search.mode) == (limit, "keyword")
 
 
 def test_an_error_in_the_json_names_file_line_and_column(tmp_path):
@@ -132,7 +150,7 @@ def test_any_text_is_read_or_refused_with_a_config_error(text):
         parse_jsonc(text, "x")
 
 
-def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expected(home):
+def test_a_value_of_the_wrong_type_or_an_unknown_or_impossible_base_id_is_an_error_with_file_and_field(home):
     for data, field, expected in (
         ([], "", "expected an object in braces, not []"),
         ('{"bases": {"a": {"knowledge": "~/a", "weight": 1e999}}}', "bases.a.weight", "weight"),
@@ -154,8 +172,6 @@ def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expe
         assert str(caught.value).startswith(f"{home / '.kbhub.json'}: {field}")
         assert expected in str(caught.value)
 
-
-def test_an_unknown_or_impossible_base_id_is_an_error(home):
     with pytest.raises(ConfigError, match=r"id 'note'; did you mean 'notes'\? `bases` defines: notes, team"):
         load(home, {"bases": {"notes": "~/n", "team": "~/t"}, "repos": {"~/w": ["team", "note"]}})
     for name in HOSTILE_IDS:
@@ -196,24 +212,6 @@ def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home):
     assert load(home, {"$schema": "https://example.org/config.schema.json"}).warnings == ()
 
 
-def test_every_setting_comes_from_the_environment_too_and_that_wins(home):
-    """A group as a whole comes as JSON; an empty variable counts as not set."""
-    env = {
-        "KBHUB_DOCS_FALLBACK": "false", "KBHUB_READ_ONLY": "1", "KBHUB_SEARCH__LIMIT": "7",
-        "KBHUB_EMBEDDER__MODEL": "none", "KBHUB_LIMITS__FILE_BYTES": "1000", "KBHUB_LOG__LEVEL": "DEBUG",
-    }  # fmt: skip
-    data = {"search": {"limit": 3, "mode": "keyword"}, "docsFallback": True, "limits": {"fileBytes": 5}}
-    loaded = load(home, data, env)
-    settings = loaded.settings
-    assert (settings.docs_fallback, settings.read_only, settings.embedder.model) == (False, True, "none")
-    assert (settings.search.limit, settings.search.mode) == (7, "keyword")
-    assert (settings.limits.file_bytes, settings.log.level) == (1000, "DEBUG")
-    assert loaded.warnings == ()
-    for variables, limit in (({"KBHUB_SEARCH": '{"limit": 9}'}, 9), ({"KBHUB_SEARCH__LIMIT": ""}, 3)):
-        search = load(home, data, variables).settings.search
-        assert (search.limit, search.mode) == (limit, "keyword")
-
-
 def test_a_wrong_variable_is_an_error_or_a_warning_that_names_it(home, monkeypatch):
     (warning,) = load(home, env={"KBHUB_SERACH__LIMIT": "3"}).warnings
     assert warning.subject == "KBHUB_SERACH__LIMIT"
@@ -229,7 +227,7 @@ def test_a_wrong_variable_is_an_error_or_a_warning_that_names_it(home, monkeypat
             load(home, env={name: value})
 
 
-def test_every_field_of_a_pointer_is_read(tmp_path):
+def test_every_field_of_a_pointer_is_read_and_a_wrong_value_is_an_error_with_file_and_field(tmp_path):
     """An empty one means the folder of knowledge beside it."""
     assert read_pointer(write(tmp_path, {})) == (Pointer(), ())
     assert (Pointer().knowledge, Pointer().enabled, Pointer().cache_dir) == ("./knowledge", True, None)
@@ -242,8 +240,6 @@ def test_every_field_of_a_pointer_is_read(tmp_path):
     assert read == {**data, "include": ("*.txt",), "exclude": ("old/",)}
     assert warnings == ()
 
-
-def test_a_wrong_value_in_a_pointer_is_an_error_with_file_and_field(tmp_path):
     for data, field in (
         ('{"knowledge": }', ""), ("[]", ""), ('{"knowledge": "\\ud800"}', "knowledge"),
         ({"knowledge": 1}, "knowledge"), ({"knowledge": ""}, "knowledge"), ({"knowledge": None}, "knowledge"),

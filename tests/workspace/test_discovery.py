@@ -119,20 +119,17 @@ def test_a_wrong_variable_of_the_client_is_passed_over(place, value):
     assert place.workspace(place.work, serve=True).source == "the working directory"
 
 
-def test_what_names_no_directory_is_an_error(place):
-    with pytest.raises(UsageError, match=r"--root .*missing is not a directory"):
-        place.workspace(place.work, root="missing")
-    place.env = {"KBHUB_ROOT": str(place.work / "missing")}
-    with pytest.raises(ConfigError, match=r"^KBHUB_ROOT: "):
-        place.workspace(place.work)
-
-
-def test_a_linked_working_directory_is_resolved(place):
+def test_a_linked_working_directory_is_resolved_and_what_names_no_directory_is_an_error(place):
     app = place.app("knowledge")
     link = place.work / "link"
     link.symlink_to(app)
     assert place.workspace(link).directory == app
     assert place.project(link).path == app / "knowledge"
+    with pytest.raises(UsageError, match=r"--root .*missing is not a directory"):
+        place.workspace(place.work, root="missing")
+    place.env = {"KBHUB_ROOT": str(place.work / "missing")}
+    with pytest.raises(ConfigError, match=r"^KBHUB_ROOT: "):
+        place.workspace(place.work)
 
 
 @pytest.mark.parametrize(

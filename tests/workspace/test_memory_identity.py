@@ -113,9 +113,9 @@ def test_clones_worktrees_and_submodules_are_one_project(repository, tmp_path):
 def test_a_shallow_clone_and_a_git_file_that_points_into_another_repository_are_not_taken_for_that_project(
     repository, tmp_path
 ):
-    """An archive can hold any `.git` file; it is believed only if the repository knows the worktree."""
     (repository / ".git/shallow").write_text((repository / ".git/refs/heads/main").read_text())
     assert identity(repository).kind == "path"
+    # An archive can hold any `.git` file; it is believed only if the repository knows the worktree.
     add_remote(repository, "https://git.example.org/bank/core")
     hostile = tmp_path / "hostile"
     hostile.mkdir()
@@ -123,7 +123,7 @@ def test_a_shallow_clone_and_a_git_file_that_points_into_another_repository_are_
     assert (identity(hostile).kind, identity(hostile).text) == ("path", str(hostile.resolve()))
 
 
-def test_without_git_or_commits_the_path_is_the_project(tmp_path):
+def test_without_git_or_commits_the_path_is_the_project_and_an_included_file_or_a_circle_is_not_followed(tmp_path):
     (tmp_path / "plain").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "plain")
     make_repository(tmp_path / "new")
@@ -131,8 +131,6 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
 
-
-def test_a_configuration_that_includes_a_file_reads_no_file_and_origins_that_lead_in_a_circle_end(tmp_path):
     make_repository(tmp_path)
     (tmp_path / "other").write_text('[remote "origin"]\n\turl = https://git.example.org/bank/core\n')
     with (tmp_path / ".git/config").open("a") as config:

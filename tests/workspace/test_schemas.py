@@ -213,7 +213,7 @@ HIT = Hit(**PLACE, title="A", excerpt="é", excerpt_line=1, score=0.5, also=ALSO
 RESULT = SearchResult(query="é", mode="hybrid", hits=(HIT,))
 
 
-def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
+def test_a_value_is_frozen_compared_and_shown_by_its_fields_and_becomes_json_as_pydantic_makes_it(tmp_path):
     one = Problem(subject="a", message="b")
     assert one == Problem(message="b", subject="a")
     assert one != Problem(subject="a", message="c")
@@ -229,8 +229,6 @@ def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
         with pytest.raises(TypeError, match=told):
             Problem(**wrong)
 
-
-def test_a_value_becomes_json_as_pydantic_makes_it():
     judge = TypeAdapter(SearchResult)
     for indent in (None, 2):
         assert RESULT.model_dump_json(indent=indent) == judge.dump_json(RESULT, indent=indent).decode()

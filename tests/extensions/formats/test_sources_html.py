@@ -65,15 +65,7 @@ def test_tables_become_pipe_tables(html, markdown):
     assert markdown_of(f"<table>{html}</table>") == markdown
 
 
-def test_text_of_a_navigation_that_is_not_closed_is_kept_and_unreadable_bytes_are_a_problem():
-    assert markdown_of("<nav><p>menu<p>text") == "menu\n\ntext"
-    assert markdown_of("<nav>only</nav>") == "only"
-    assert "Not valid UTF-8" in read_html("a.html", b"<p>a\xffb").problems[0]
-    assert "'nonsense' is unknown" in read_html("a.html", b"<meta charset=nonsense>\xff").problems[0]
-    assert read_html("a.html", b"<meta charset=euc-jp>a\xff").problems
-
-
-def test_a_page_has_its_title_metadata_and_structure():
+def test_a_page_has_its_title_metadata_and_structure_unclosed_navigation_is_kept_and_odd_bytes_a_problem():
     """What the head of a page says becomes title, tags and front matter; lines count in the Markdown."""
     document = read_html(
         "a/b.html",
@@ -90,6 +82,12 @@ def test_a_page_has_its_title_metadata_and_structure():
     assert [(link.target, link.fragment, link.line) for link in document.links] == [("../c.md", "d", 3)]
     assert read_html("a/my-page.html", b"<p>x").title == "my page"
     assert read_html("a.html", b"<h2>Named</h2>").title == "Named"
+
+    assert markdown_of("<nav><p>menu<p>text") == "menu\n\ntext"
+    assert markdown_of("<nav>only</nav>") == "only"
+    assert "Not valid UTF-8" in read_html("a.html", b"<p>a\xffb").problems[0]
+    assert "'nonsense' is unknown" in read_html("a.html", b"<meta charset=nonsense>\xff").problems[0]
+    assert read_html("a.html", b"<meta charset=euc-jp>a\xff").problems
 
 
 @pytest.mark.parametrize(

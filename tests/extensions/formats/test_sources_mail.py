@@ -21,7 +21,7 @@ def mail(text: str | None = None, subject: str = "The subject") -> EmailMessage:
     return message
 
 
-def test_a_mail_has_its_subject_people_and_text():
+def test_a_mail_has_its_subject_people_and_text_or_html_and_a_forwarded_one_is_a_section():
     """Headers are front matter and the first lines; plain text comes before HTML, attachments are named."""
     message = mail("Plain [b](b.md)\n\n> quoted ü\n", subject="Déjà vu")
     message.add_alternative("<p>other</p>", subtype="html")
@@ -43,9 +43,7 @@ def test_a_mail_has_its_subject_people_and_text():
     assert [link.target for link in document.links] == ["b.md"]
     assert document.problems == ()
 
-
-def test_html_is_read_where_there_is_no_plain_text_and_a_forwarded_mail_is_a_section():
-    """A newsletter is Markdown; an empty plain part does not hide it."""
+    # A newsletter is Markdown; an empty plain part does not hide it.
     message = mail(" \n")
     message.add_alternative("<h1>News</h1><ul><li>one</ul>", subtype="html")
     message.add_attachment(mail("Inner text.", subject="Earlier"))

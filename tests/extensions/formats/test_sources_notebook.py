@@ -48,13 +48,18 @@ def test_a_notebook_is_its_cells():
     assert [link.target for link in document.links] == ["b.md"]
 
 
-def test_long_outputs_are_cut():
+def test_long_outputs_are_cut_and_strange_cells_and_nodes_are_counted():
     """The log of a training run does not fill the index; what is missing is said."""
     outputs = [{"output_type": "stream", "text": "word " * 10_000}] * 50
     text = "\n".join(read({"cells": [{"cell_type": "code", "source": "run()", "outputs": outputs}]}).lines)
     assert len(text) < 25 * OUTPUT_CHARACTERS
     assert f"… {50_000 - OUTPUT_CHARACTERS} more" in text
     assert "more outputs are left out" in text
+    notebook = read({"cells": [1, {"cell_type": 2}, {"cell_type": "markdown", "source": "text \ud800"}]})
+    canvas = read_canvas("a.canvas", b'{"nodes": [1, {"type": "x"}, {"type": "text", "text": "a"}]}')
+    assert (notebook.lines, canvas.lines, read_canvas("a.canvas", b"{}").lines) == (("text ?",), ("a",), ())
+    assert notebook.problems == ("2 cells are not in the format of a notebook and left out.",)
+    assert canvas.problems == ("2 nodes without text or a known type are left out.",)
 
 
 def node(kind: str, x: int, y: int, size: int = 10, **more: object) -> dict[str, object]:
@@ -99,14 +104,6 @@ def test_a_damaged_file_is_kept_as_text(reader, data, problem):
     document = reader("a/my-work.ipynb", data)
     assert (document.title, document.lines) == ("my work", (data.decode(),))
     assert document.problems[0].startswith(problem)
-
-
-def test_strange_cells_and_nodes_are_counted():
-    notebook = read({"cells": [1, {"cell_type": 2}, {"cell_type": "markdown", "source": "text \ud800"}]})
-    canvas = read_canvas("a.canvas", b'{"nodes": [1, {"type": "x"}, {"type": "text", "text": "a"}]}')
-    assert (notebook.lines, canvas.lines, read_canvas("a.canvas", b"{}").lines) == (("text ?",), ("a",), ())
-    assert notebook.problems == ("2 cells are not in the format of a notebook and left out.",)
-    assert canvas.problems == ("2 nodes without text or a known type are left out.",)
 
 
 words = ("```", "<!--", "markdown", "code")

@@ -77,7 +77,7 @@ def test_of_tracked_changes_the_result_counts_and_comments_and_footnotes_are_kep
     assert "](" not in text
 
 
-def test_a_slide_is_a_part_with_its_number_title_table_and_notes():
+def test_a_slide_is_a_part_with_number_title_table_and_notes_and_a_book_its_chapters_in_order():
     """Several paragraphs are a list, as they are on a slide."""
     first, last = ("Intake", ["primes itself", "  slowly", "is loud"], "Ask Bob."), ("", ["alone"], "")
     document = read_pptx("a.pptx", a_pptx(first, last, table=[["a", "b|c"]]))
@@ -86,9 +86,15 @@ def test_a_slide_is_a_part_with_its_number_title_table_and_notes():
         "## Slide 1: Intake", "- primes itself", "  - slowly", "- is loud", "", "Notes:", "", "Ask Bob.", "",
         "## Slide 2", "alone", "", "## Slide 3", r"| a | b\|c |", "| --- | --- |",
     ]  # fmt: skip
+    # A chapter without headings has its name from the table of contents; a broken one costs no chapter.
+    book = an_epub("<h1>One</h1><p>First.</p>", "<p>Second.</p>", "<p>Third.</p>", toc={0: "No", 1: "Two"})
+    document = read_epub("a.epub", book)
+    assert headings(document) == [(1, "One"), (1, "Two")]
+    assert body(document) == ["# One", "", "First.", "", "# Two", "", "Second.", "", "Third."]
+    assert body(read_epub("a.epub", an_epub("<h1>One</h1><p>First.</p>", toc={0: "R</x>"}))) == ["# One", "", "First."]
 
 
-def test_a_sheet_is_a_heading_with_a_table_of_the_values_that_it_shows():
+def test_a_sheet_is_a_heading_with_a_table_of_what_it_shows_and_too_large_a_one_is_cut_and_says_so(monkeypatch):
     """Titles above a table are text, dates are ISO dates, and empty rows and sheets are nothing."""
     rows = [
         ["Stock"], [], ["Part", "Count", "Since", "Open"], ["valve|a\nb", 3.0, date(2025, 1, 2), True], [],
@@ -101,8 +107,6 @@ def test_a_sheet_is_a_heading_with_a_table_of_the_values_that_it_shows():
         r"| valve\|a<br>b | 3 | 2025-01-02 | TRUE |", "| pump | 1.5 | 2025-01-02 03:04:00 |",
     ]  # fmt: skip
 
-
-def test_a_sheet_that_is_too_large_is_cut_and_says_so(monkeypatch):
     monkeypatch.setattr(kbhub.extensions.formats.office, "ROWS", 3)
     monkeypatch.setattr(kbhub.extensions.formats.office, "COLUMNS", 2)
     data = an_xlsx(("Long", [["a", "b"]] * 4), ("Wide", [["c", "d", "e"]]))
@@ -154,15 +158,6 @@ def test_an_opendocument_text_has_all_its_text():
     assert any(line.endswith(r"| a\|b<br>c |") and line.count("|") < 110 for line in text)
     assert text[-5:] == ["1. Seen", "", "Comments:", "", "- Bob: Why?"]
     assert not {"old", "Intake 1"} & set(text)
-
-
-def test_a_book_is_its_chapters_in_the_order_of_its_spine():
-    """A chapter without headings has its name from the table of contents; a broken one costs no chapter."""
-    book = an_epub("<h1>One</h1><p>First.</p>", "<p>Second.</p>", "<p>Third.</p>", toc={0: "No", 1: "Two"})
-    document = read_epub("a.epub", book)
-    assert headings(document) == [(1, "One"), (1, "Two")]
-    assert body(document) == ["# One", "", "First.", "", "# Two", "", "Second.", "", "Third."]
-    assert body(read_epub("a.epub", an_epub("<h1>One</h1><p>First.</p>", toc={0: "R</x>"}))) == ["# One", "", "First."]
 
 
 def test_a_shape_without_a_geometry_is_read_and_a_chapter_that_is_missing_is_reported():

@@ -33,7 +33,9 @@ def problems(hub):
     return {one.subject: one.message for one in hub.status().bases[0].problems}
 
 
-def test_a_page_is_found_with_its_number_and_chapter_and_the_day_of_its_file(hub):
+def test_a_page_is_found_with_its_number_chapter_and_day_and_pages_and_chapters_are_read_by_their_names(
+    hub, environment
+):
     """The hit names document, chapter and page, and its lines are those that reading shows."""
     hit = hub.search(Query(text="valve torque")).hits[0]
     assert ("manual.pdf", "Pump manual", ("Maintenance", "Page 2"), "pdf", 29) == (
@@ -42,9 +44,7 @@ def test_a_page_is_found_with_its_number_and_chapter_and_the_day_of_its_file(hub
     assert "Valve torque is 12 Nm." in hit.excerpt
     assert "## Page 2\nValve torque is 12 Nm." == read(hub, f"manual.pdf:{hit.start_line}-{hit.end_line}").text
 
-
-def test_pages_and_chapters_are_read_by_their_names_from_index_and_file(hub, environment):
-    """What is not indexed yet is read as it will be when it is; pages without text are left out."""
+    # What is not indexed yet is read as it will be when it is; pages without text are left out.
     environment.write("knowledge/copy.pdf", MANUAL)
     indexed, fresh = read(hub, "manual.pdf"), read(hub, "copy.pdf")
     assert (indexed.text, indexed.title, indexed.hash) == (fresh.text, fresh.title, fresh.hash)

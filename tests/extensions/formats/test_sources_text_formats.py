@@ -94,7 +94,7 @@ def links(document) -> list[tuple[str, str, str, int]]:
     return [(link.target, link.fragment, link.text, link.line) for link in document.links]
 
 
-def test_restructuredtext_has_its_structure():
+def test_restructuredtext_has_its_structure_and_may_begin_with_the_fields_of_a_pep():
     document = read("doc/a.rst", RST)
 
     assert headings(read("doc/a.rest", RST)) == headings(document)
@@ -111,8 +111,6 @@ def test_restructuredtext_has_its_structure():
     ]  # fmt: skip
     assert section(document, "Sub flag") == (28, 63)
 
-
-def test_restructuredtext_may_begin_with_the_fields_of_a_pep():
     text = "PEP: 9\nTitle: One way\n  to write\nSuperseded-By: 10\n\nAbstract\n========\n\nNote: one\nTwo: more\n"
     document = read("pep-0009.rst", text)
     assert (document.title, document.body, headings(document)) == ("One way to write", 4, [(1, "Abstract", 6)])
@@ -188,7 +186,7 @@ a
 """
 
 
-def test_org_has_its_structure():
+def test_org_and_asciidoc_have_their_structure():
     document = read("a.org", ORG)
 
     assert document.lines == tuple(ORG.splitlines())
@@ -204,6 +202,22 @@ def test_org_has_its_structure():
         ("x.org", "", "part", 11),
         ("./other.org", "", "other", 33),
     ]
+
+    document = read("a.adoc", ADOC)
+
+    assert document.lines == tuple(ADOC.splitlines())
+    assert document.title == "The manual"
+    assert document.tags == ("ops", "disk")
+    assert document.front_matter == {"author": "Ann Author", "tags": "ops, disk", "description": "what it is about"}
+    assert headings(document) == [
+        (1, "The manual", 2), (2, "First part", 10), (3, "Sub", 18), (3, "Old style", 26), (2, "Last", 39),
+    ]  # fmt: skip
+    assert document.fences == ((12, 16), (29, 31), (40, 42))
+    assert document.tables == ((20, 24),)
+    assert links(document) == [
+        ("setup.adoc", "first", "the setup", 8), ("guide.adoc", "", "guide.adoc", 8), ("notes/a.txt", "", "notes", 8),
+        ("other.adoc", "part", "there", 8), ("parts/x.adoc", "", "parts/x.adoc", 33),
+    ]  # fmt: skip
 
 
 ADOC = """\
@@ -250,24 +264,6 @@ https://example.org[out] link:{url}/a[b]
 no end
 == in it
 """
-
-
-def test_asciidoc_has_its_structure():
-    document = read("a.adoc", ADOC)
-
-    assert document.lines == tuple(ADOC.splitlines())
-    assert document.title == "The manual"
-    assert document.tags == ("ops", "disk")
-    assert document.front_matter == {"author": "Ann Author", "tags": "ops, disk", "description": "what it is about"}
-    assert headings(document) == [
-        (1, "The manual", 2), (2, "First part", 10), (3, "Sub", 18), (3, "Old style", 26), (2, "Last", 39),
-    ]  # fmt: skip
-    assert document.fences == ((12, 16), (29, 31), (40, 42))
-    assert document.tables == ((20, 24),)
-    assert links(document) == [
-        ("setup.adoc", "first", "the setup", 8), ("guide.adoc", "", "guide.adoc", 8), ("notes/a.txt", "", "notes", 8),
-        ("other.adoc", "part", "there", 8), ("parts/x.adoc", "", "parts/x.adoc", 33),
-    ]  # fmt: skip
 
 
 def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else_and_yaml_front_matter_is_read_in_every_format():

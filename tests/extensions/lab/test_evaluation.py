@@ -162,7 +162,7 @@ def test_the_baseline_finds_any_word_stemmed_and_sections_cover_a_document_in_or
     assert best_answer("a.md", sections, (3, 4), {"a.md": 2}) == "a.md"
 
 
-def test_the_command_reports_every_mode(beir, evaluate):
+def test_the_command_reports_every_mode_and_ablations_and_cuts_of_the_main_one(beir, evaluate):
     """Figures per mode, times, and what the run is compared with; the user's own bases take no part."""
     done = evaluate(beir, "--json", "--mode", "naive", "--mode", "keyword", "--mode", "hybrid")
     runs = runs_in(done)
@@ -173,6 +173,15 @@ def test_the_command_reports_every_mode(beir, evaluate):
     assert 0 < overall["p50_ms"] <= overall["p95_ms"]
     assert runs["hybrid"]["comparison"]["other"] == "naive"
     assert set(runs["hybrid"]["comparison"]["changes"]) == set(METRICS)
+
+    # Each is compared with the same mode whole; signals joined by commas are left out together.
+    runs = runs_in(evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2"))
+    assert {name: (run["comparison"] or {}).get("other") for name, run in runs.items()} == {
+        "keyword": None, "semantic": "keyword", "hybrid": "keyword", "hybrid without semantic": "hybrid",
+        "hybrid without phrase+title": "hybrid", "hybrid, 2 bases": "hybrid",
+    }  # fmt: skip
+    assert runs["hybrid without phrase+title"]["without"] == ["phrase", "title"]
+    assert runs["hybrid, 2 bases"]["bases"] == 2
 
 
 def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):
@@ -229,17 +238,6 @@ def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
     assert alone < worded < both
     (beir / "rewordings.jsonl").write_text('{"id": "q1", "queries": "one"}\n', "utf-8")
     assert "rewordings.jsonl, line 1: `queries` is not a list of strings" in evaluate(beir, "--wordings")[2]
-
-
-def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
-    """Each is compared with the same mode whole; signals joined by commas are left out together."""
-    runs = runs_in(evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2"))
-    assert {name: (run["comparison"] or {}).get("other") for name, run in runs.items()} == {
-        "keyword": None, "semantic": "keyword", "hybrid": "keyword", "hybrid without semantic": "hybrid",
-        "hybrid without phrase+title": "hybrid", "hybrid, 2 bases": "hybrid",
-    }  # fmt: skip
-    assert runs["hybrid without phrase+title"]["without"] == ["phrase", "title"]
-    assert runs["hybrid, 2 bases"]["bases"] == 2
 
 
 def test_a_floor_that_is_missed_names_the_run(beir, vault, evaluate):

@@ -58,7 +58,7 @@ def chunk(number, *amounts, factor=1.0):
 
 
 @installed
-def test_tokens_are_those_of_bert():
+def test_tokens_are_those_of_bert_similarities_those_published_and_what_it_cannot_read_has_no_vector():
     """The packaged vocabulary, moved by a constant, gives the numbers that the model was trained with."""
     course = [1045, 1005, 2310, 2042, 3403, 2005, 1037, 17662, 12172, 2607, 2026, 2878, 2166, 1012]
     for text, ids in {  # from the course on transformers of the model's publisher
@@ -69,18 +69,12 @@ def test_tokens_are_those_of_bert():
     }.items():
         assert loaded().read(text)[0] == [101, *ids, 102]
 
-
-@installed
-def test_similarities_are_those_that_are_published():
     happy, weather = minilm().embed(HAPPY), minilm().embed(WEATHER)
     np.testing.assert_allclose(happy[0] @ happy[1:].T, [0.695, 0.943, 0.257], atol=QUANTISED)
     np.testing.assert_allclose(
         weather @ weather.T, [[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]], atol=QUANTISED
     )
 
-
-@installed
-def test_what_the_model_cannot_read_has_no_vector():
     assert not minilm().embed(["", "?!", "日本語の文書を検索する", "\ud800", "🦄🦄"]).any()
 
 
@@ -137,7 +131,7 @@ def test_without_the_extra_the_embedder_says_what_to_install(environment, withou
     assert "kbhub[onnx]" in " ".join(result.notes)
 
 
-def test_vectors_are_stored_for_the_user_alone(tmp_path):
+def test_vectors_are_stored_for_the_user_alone_and_those_of_another_model_and_damaged_files_give_way(tmp_path):
     """In a file that no other user can read; where it cannot be made, nothing fails."""
     vectors = TransformerVectors(tmp_path / "a.db", "model")
     assert (vectors.get([1]), vectors.keys(), vectors.count()) == ({}, set(), 0)
@@ -150,8 +144,6 @@ def test_vectors_are_stored_for_the_user_alone(tmp_path):
     (tmp_path / "cache").write_text("a file")
     assert not TransformerVectors(tmp_path / "cache" / "a.db", "model").put({1: b"one"})
 
-
-def test_vectors_of_another_model_and_damaged_files_give_way(tmp_path):
     vectors = TransformerVectors(tmp_path / "a.db", "new")
     TransformerVectors(tmp_path / "a.db", "old").put({1: b"one"})
     for junk in (None, b"", b"no database at all, but long enough to be taken for one" * 40):
@@ -210,7 +202,22 @@ def keys(environment):
         return set(index.text_keys().values())
 
 
-def test_every_text_gets_a_vector_once(project):
+def test_who_is_called_stops_and_goes_on_later(project):
+    for number in range(40):
+        project.write(f"knowledge/note{number}.md", f"# Note {number}\n\nSomething about {number} releases.\n")
+    project.hub().sync()
+    steps = iter((True, False))
+    assert not ahead(project, lambda: next(steps))
+    assert 0 < stored(project).count() < len(keys(project))
+    assert ahead(project)
+    assert stored(project).keys() == keys(project)
+
+
+def test_two_processes_do_not_do_the_same_and_every_text_gets_a_vector_once(project):
+    with FileLock(f"{stored(project).path}.lock"):
+        assert ahead(project, pytest.fail)
+    assert stored(project).count() == 0
+
     done = []
     assert ahead(project, progress=lambda *step: done.append(step))
     assert done == [("project", 2, 2)]
@@ -223,23 +230,6 @@ def test_every_text_gets_a_vector_once(project):
     project.hub().sync()
     assert ahead(project)
     assert stored(project).keys() == keys(project) != before
-
-
-def test_who_is_called_stops_and_goes_on_later(project):
-    for number in range(40):
-        project.write(f"knowledge/note{number}.md", f"# Note {number}\n\nSomething about {number} releases.\n")
-    project.hub().sync()
-    steps = iter((True, False))
-    assert not ahead(project, lambda: next(steps))
-    assert 0 < stored(project).count() < len(keys(project))
-    assert ahead(project)
-    assert stored(project).keys() == keys(project)
-
-
-def test_two_processes_do_not_do_the_same(project):
-    with FileLock(f"{stored(project).path}.lock"):
-        assert ahead(project, pytest.fail)
-    assert stored(project).count() == 0
 
 
 def test_an_idle_server_computes_them_after_its_first_search(project, monkeypatch):

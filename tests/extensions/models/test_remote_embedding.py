@@ -108,7 +108,7 @@ def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
     assert not embedder_for("minishlab/potion-base-8M")
 
 
-def test_a_model_that_is_not_pulled_is_an_error_with_its_command(ollama):
+def test_a_model_that_is_not_pulled_or_a_server_that_is_not_there_is_an_error_with_its_command(ollama):
     ollama.models.clear()
     with pytest.raises(
         EmbedderError, match=r"has no model 'embeddinggemma'\. Fetch it with `ollama pull embeddinggemma`"
@@ -117,9 +117,7 @@ def test_a_model_that_is_not_pulled_is_an_error_with_its_command(ollama):
     with pytest.raises(EmbedderError, match=rf"`OLLAMA_HOST={ollama.url} ollama pull embeddinggemma`"):
         open_remote("ollama/embeddinggemma", EmbedderSettings(url=ollama.url), {}).embed_query("x")
 
-
-def test_a_server_that_is_not_there_is_an_error(ollama):
-    """Not tried again and again: who was never there does not come."""
+    # Not tried again and again: who was never there does not come.
     with running_ollama() as gone:
         env = gone.env
     embedder = open_remote("ollama/embeddinggemma", NO_SETTINGS, env)
@@ -195,7 +193,7 @@ def test_a_model_without_a_name_or_an_address_is_an_error(model):
         open_embedder(model, settings, {"OPENAI_API_KEY": "k"})
 
 
-def test_a_server_of_openais_protocol_gives_vectors(ollama):
+def test_a_server_of_openais_protocol_gives_vectors_and_its_failures_are_errors(ollama):
     """In the order asked for, whatever the order of the answer; the name of the model is the server's."""
     embedder = openai(ollama)
     vectors = embedder.embed(["green tea", "black coffee"])
@@ -203,6 +201,18 @@ def test_a_server_of_openais_protocol_gives_vectors(ollama):
     assert (vectors[0] != vectors[1]).any()
     assert ollama.asked("/v1/embeddings")[0] == {"model": "some-model", "input": ["green tea", "black coffee"]}
     assert embedder.fingerprint.startswith(f"openai/some-model@{DIMENSIONS}/")
+
+    ollama.busy = 100
+    with pytest.raises(EmbedderError, match="is busy"):
+        embedder.embed(["x"])
+    ollama.busy = 0
+    ollama.raw = b'{"data": 3}'
+    with pytest.raises(EmbedderError, match=r"ends in `/v1`"):
+        embedder.embed(["x"])
+    ollama.raw = None
+    wrong = open_remote("openai/x", EmbedderSettings(url=f"{ollama.url}/v2"), {})
+    with pytest.raises(EmbedderError, match="has no model 'x', or no embeddings"):
+        wrong.embed(["x"])
 
 
 def test_the_key_comes_from_the_variable_that_the_config_names_and_the_key_goes_to_nobody_else(ollama):
@@ -225,21 +235,6 @@ def test_the_key_comes_from_the_variable_that_the_config_names_and_the_key_goes_
     assert "k-123" not in str(caught.value)
 
 
-def test_failures_of_such_a_server_are_errors(ollama):
-    embedder = openai(ollama)
-    ollama.busy = 100
-    with pytest.raises(EmbedderError, match="is busy"):
-        embedder.embed(["x"])
-    ollama.busy = 0
-    ollama.raw = b'{"data": 3}'
-    with pytest.raises(EmbedderError, match=r"ends in `/v1`"):
-        embedder.embed(["x"])
-    ollama.raw = None
-    wrong = open_remote("openai/x", EmbedderSettings(url=f"{ollama.url}/v2"), {})
-    with pytest.raises(EmbedderError, match="has no model 'x', or no embeddings"):
-        wrong.embed(["x"])
-
-
 @pytest.fixture
 def project(environment, ollama):
     """A project whose user names a model of the server."""
@@ -250,7 +245,7 @@ def project(environment, ollama):
     return environment
 
 
-def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, ollama):
+def test_a_base_is_indexed_and_searched_with_a_model_of_a_server_and_by_keywords_while_it_is_away(project, ollama):
     hub = project.hub()
     [report] = hub.sync()
     assert (report.vectors_made, report.notes) == (2, ())
@@ -262,8 +257,6 @@ def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, ollama
     project.hub().sync()
     assert len(sent(ollama)) == made
 
-
-def test_a_server_that_is_away_leaves_search_by_keywords(project, ollama):
     synced(project)
     ollama.drop = 100
     away = project.hub()
@@ -275,7 +268,7 @@ def test_a_server_that_is_away_leaves_search_by_keywords(project, ollama):
     assert project.hub().search(Query(text="leaves")).mode == "hybrid"
 
 
-def test_vectors_that_could_not_be_made_are_made_next_time(project, ollama):
+def test_vectors_that_could_not_be_made_are_made_next_time_and_doctor_says_what_to_pull(project, ollama):
     ollama.models.clear()
     [first] = project.hub().sync()
     assert (first.added, first.vectors_made) == (2, 0)
@@ -284,9 +277,7 @@ def test_vectors_that_could_not_be_made_are_made_next_time(project, ollama):
     [second] = project.hub().sync()
     assert second.vectors_made == 2
 
-
-def test_doctor_says_what_to_pull(project, ollama):
-    """The model is one of its checks, and a server that is away harms no other."""
+    # The model is one of its checks, and a server that is away harms no other.
     from kbhub.setup.doctor import examine
 
     project.hub().sync()

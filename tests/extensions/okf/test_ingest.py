@@ -232,7 +232,7 @@ def test_a_base_whose_folder_of_sources_leads_out_is_not_written(bundle, ingest,
     assert not (bundle.project / "knowledge/manual.md").exists()
 
 
-def test_sources_of_one_name_are_kept_beside_each_other(bundle, ingest):
+def test_sources_of_one_name_are_kept_beside_each_other_and_the_check_finds_what_cites_no_source(bundle, ingest):
     for folder in "ab":
         bundle.write(f"{folder}/index.txt", f"The pump of hall {folder} must never run without water in it.\n")
     done = ingest("a/index.txt", "b/index.txt")
@@ -241,6 +241,16 @@ def test_sources_of_one_name_are_kept_beside_each_other(bundle, ingest):
     assert [one["pages"] for one in done] == [["index-2.md"], ["index-2-2.md"]]
     assert {one["action"] for one in ingest("b/index.txt", "a/index.txt")} == {"unchanged"}
     assert findings(bundle) == []
+
+    ingest("manual.pdf")
+    text = (
+        "# Pump\n\nPrime it.[^manual]\n\nIt is green.\n\n- one\n- two[^manual]\n\nSteps:\n\n1. go[^manual]\n\n"
+        "```\ncode\n```\n\n[only](/manual.md)\n\n[^manual]: there\n"
+    )
+    done = write_document(bundle.hub(), "pump.md", text=text, front_matter={"sources": "sources/manual.pdf"})
+    line = read(bundle, "pump.md").splitlines().index("It is green.") + 1
+    assert done.warnings == (f"Line {line}: No source is cited for this. End it with [^manual], or remove it.",)
+    assert findings(bundle) == [("pump.md", line, "No source is cited for this.")]
 
 
 def test_a_source_in_the_base_stays_where_it_is(environment, ingest):
@@ -253,18 +263,6 @@ def test_a_source_in_the_base_stays_where_it_is(environment, ingest):
         "sources", "type", "description", "status", "generated",
     }  # fmt: skip
     assert findings(environment, "sources", "links") == []
-
-
-def test_the_check_finds_what_cites_no_source(bundle, ingest):
-    ingest("manual.pdf")
-    text = (
-        "# Pump\n\nPrime it.[^manual]\n\nIt is green.\n\n- one\n- two[^manual]\n\nSteps:\n\n1. go[^manual]\n\n"
-        "```\ncode\n```\n\n[only](/manual.md)\n\n[^manual]: there\n"
-    )
-    done = write_document(bundle.hub(), "pump.md", text=text, front_matter={"sources": "sources/manual.pdf"})
-    line = read(bundle, "pump.md").splitlines().index("It is green.") + 1
-    assert done.warnings == (f"Line {line}: No source is cited for this. End it with [^manual], or remove it.",)
-    assert findings(bundle) == [("pump.md", line, "No source is cited for this.")]
 
 
 CHECKS = ["sources", "links", "secrets", "okf", "changed"]

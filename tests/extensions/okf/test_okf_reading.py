@@ -212,12 +212,17 @@ def found(path, text):
     return [(one.line, one.severity) for one in faults(path, text, lists=True)]
 
 
-def test_a_conformant_bundle_has_no_findings(bundle):
+def test_a_conformant_bundle_has_no_findings_and_the_command_finds_fault_with_line_and_remedy(bundle, kbhub):
     """A broken link, an unknown type and an unknown key are no faults."""
     bundle.write("knowledge/plain.md", "---\ntype: Anything at all\n---\n")
     hub = synced(bundle)
     report = audit(hub, checks=["okf"])
     assert (report.documents, report.findings, report.notes) == (4, (), ())
+    bundle.write("knowledge/metrics/cost.md", "---\ntype: Metric\nstatus: old\n---\n# Cost\n")
+    outcome = kbhub("audit", "--okf", "--fail-on", "warning", "--json")
+    (finding,) = json.loads(outcome.out)["findings"]
+    assert (outcome.code, finding["path"], finding["line"], finding["check"]) == (1, "metrics/cost.md", 3, "okf")
+    assert finding["remedy"] == "Use one of draft, stable, deprecated."
 
 
 @pytest.mark.parametrize(
@@ -284,14 +289,6 @@ def test_only_bundles_are_checked_and_bases_that_are_named(environment):
     environment.write("knowledge/index.md", INDEX)
     hub.sync()
     assert [one.path for one in audit(hub).findings if one.check == "okf"] == ["page.md"]
-
-
-def test_the_command_finds_fault_with_line_and_remedy(bundle, kbhub):
-    bundle.write("knowledge/metrics/cost.md", "---\ntype: Metric\nstatus: old\n---\n# Cost\n")
-    outcome = kbhub("audit", "--okf", "--fail-on", "warning", "--json")
-    (finding,) = json.loads(outcome.out)["findings"]
-    assert (outcome.code, finding["path"], finding["line"], finding["check"]) == (1, "metrics/cost.md", 3, "okf")
-    assert finding["remedy"] == "Use one of draft, stable, deprecated."
 
 
 def test_the_log_of_a_bundle_is_behind_its_pages(bundle):

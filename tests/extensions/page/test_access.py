@@ -161,7 +161,7 @@ def check_odd(opened, cookie: str) -> None:
         assert path.startswith("/graph/data") or "<main" in text, path
 
 
-def test_health_works_with_a_broken_config_that_a_search_names(shared):
+def test_health_works_with_a_broken_config_that_a_search_names_and_a_document_just_written_is_new(shared):
     environment, opened, cookie = shared
     config = environment.home / ".kbhub.json"
     config.write_text("{")
@@ -170,6 +170,14 @@ def test_health_works_with_a_broken_config_that_a_search_names(shared):
     config.unlink()
     until(lambda: "line 1" not in opened.ask("/health", Cookie=cookie)[2])
     assert 'class="hit"' in opened.ask("/?q=rollback", Cookie=cookie)[2]
+
+    # While its time may not be trusted yet, which it is not for two seconds before and after.
+    file = environment.write("knowledge/new.md", "# New\n\nJust written.\n")
+    os.utime(file, (0, time.time() + 1.9))
+    until(lambda: "new.md" in opened.ask("/?q=written", Cookie=cookie)[2])
+    text = opened.ask("/read?ref=new.md", Cookie=cookie)[2]
+    assert "<span>today</span>" in text
+    assert "stale" not in text
 
 
 SECONDS = 30
@@ -196,17 +204,6 @@ def test_a_form_that_breaks_off_changes_nothing(shared):
         connection.shutdown(socket.SHUT_WR)
         connection.recv(4096)
     assert ref in opened.ask("/memories", Cookie=cookie)[2]
-
-
-def test_a_document_that_was_just_written_is_new(shared):
-    """While its time may not be trusted yet, which it is not for two seconds before and after."""
-    environment, opened, cookie = shared
-    file = environment.write("knowledge/new.md", "# New\n\nJust written.\n")
-    os.utime(file, (0, time.time() + 1.9))
-    until(lambda: "new.md" in opened.ask("/?q=written", Cookie=cookie)[2])
-    text = opened.ask("/read?ref=new.md", Cookie=cookie)[2]
-    assert "<span>today</span>" in text
-    assert "stale" not in text
 
 
 @pytest.mark.slow
@@ -358,7 +355,7 @@ def test_nothing_dangerous_is_left_and_tasks_have_boxes():
     assert "☑ Done" in answer_html("- [x] Done")
 
 
-def test_only_callouts_look_like_callouts_and_what_a_component_indents_is_no_code():
+def test_only_callouts_look_like_callouts_an_indented_component_is_no_code_and_footnotes_lead_to_their_text():
     shown = html("> **Note** that.\n\n> [!WARNING] Mind\n> it\n\n:::tip\n\nUse it.\n\n:::")
     assert re.findall(r"<blockquote[^>]*>\n<p[^>]*><strong>\w+", shown) == [
         '<blockquote>\n<p class="found"><strong>Note',
@@ -366,6 +363,10 @@ def test_only_callouts_look_like_callouts_and_what_a_component_indents_is_no_cod
         '<blockquote class="callout callout-tip">\n<p><strong>Tip',
     ]
     assert ["<pre" in html("<Aside>\n    Text\n</Aside>", path) for path in ("a.md", "a.mdx")] == [True, False]
+    shown = html("Pumps run hot.[^logs]\n\n[^logs]: sources/pumps.log, line 3\n\n[elsewhere](#fnord)")
+    assert re.findall(r'<(?:a href|li id)="#?doc-([^"]*)"', shown) == ["fn1", "fn1", "fnref1"]
+    assert "[^" not in shown
+    assert "fnord" not in shown
 
 
 def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_laid_out():
@@ -387,13 +388,6 @@ def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_la
     shown = str(document_html(pages, part_with(pages, 1), NOWHERE, []))
     assert shown == '<pre class="plain prose"><span id="doc-line-1">one</span>\ntwo\n---</pre>'
     assert html("one\n", "a.txt") == '<pre class="plain"><span class="found">one</span></pre>'
-
-
-def test_footnotes_lead_to_their_text_and_back():
-    shown = html("Pumps run hot.[^logs]\n\n[^logs]: sources/pumps.log, line 3\n\n[elsewhere](#fnord)")
-    assert re.findall(r'<(?:a href|li id)="#?doc-([^"]*)"', shown) == ["fn1", "fn1", "fnref1"]
-    assert "[^" not in shown
-    assert "fnord" not in shown
 
 
 @pytest.mark.parametrize(

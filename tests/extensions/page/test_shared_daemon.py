@@ -41,7 +41,7 @@ def daemon(environment):
         yield window
 
 
-def test_the_daemon_serves_the_page(environment, daemon):
+def test_the_daemon_serves_the_page_which_goes_on_when_it_ends(environment, daemon):
     """With the indexes and the model that it has in memory; the command passes its options on, and only waits."""
     with served(environment, "--read-only") as page:
         cookie = page.enter()
@@ -53,9 +53,7 @@ def test_the_daemon_serves_the_page(environment, daemon):
     until(lambda: owner(port) is None)
     assert running(folder_of(environment))
 
-
-def test_the_page_goes_on_when_the_daemon_ends(environment, daemon):
-    """At the same address, for the tabs of the session: a token used twice has begun a new one, as the command says."""
+    # At the same address, for the tabs of the session: a token used twice has begun a new one, as the command says.
     with served(environment) as page:
         first = page.enter()
         assert page.ask(f"/?token={page.token}")[0] == 401

@@ -43,7 +43,7 @@ async def test_a_client_that_shows_views_is_told_of_them(shop, mode):
             assert page.text.lstrip().startswith("<!doctype html>")
 
 
-async def test_hits_come_with_their_traces(shop, mode):
+async def test_hits_come_with_their_traces_and_memories_to_be_reviewed(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS]) as client:
         answer = await client.call_tool("search", {"query": "canary"})
     async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS_OTHERS]) as client:
@@ -60,9 +60,7 @@ async def test_hits_come_with_their_traces(shop, mode):
     assert "kbhub/html" not in (plain.meta or {})
     assert "ui" not in tool.meta
 
-
-async def test_memories_come_to_be_reviewed(shop, mode):
-    """With a button for each tool that a review needs, unless nothing may be written."""
+    # With a button for each tool that a review needs, unless nothing may be written.
     async with Client(KbhubServer(shop.hub()), mode=mode, extensions=[SHOWS]) as client:
         html = (await client.call_tool("memories", {})).meta["kbhub/html"]
     async with Client(KbhubServer(shop.hub(read_only=True)), mode=mode, extensions=[SHOWS]) as client:

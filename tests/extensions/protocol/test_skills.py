@@ -86,13 +86,19 @@ async def test_a_clones_skills_are_served_only_after_consent(own):
     assert after == ["skill://project/review/SKILL.md", *before]
 
 
-async def test_folders_are_read_level_by_level(own):
+async def test_folders_are_read_level_by_level_and_an_inner_skill_is_one_of_its_own_and_part_of_the_outer(own):
     async with Client(KbhubServer(own.hub())) as client:
         root = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy")
         inner = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy/references")
     kinds = {"SKILL.md": "text/markdown", **dict.fromkeys(("references", "scripts"), "inode/directory")}
     assert [(one["name"], one["mimeType"]) for one in root["resources"]] == [*kinds.items()]
     assert [one["uri"] for one in inner["resources"]] == ["skill://notes/skills/deploy/references/steps.md"]
+    write_skill(own, f"{own.home}/notes/skills/deploy/canary")
+    async with Client(KbhubServer(own.hub())) as client:
+        listed = {skill["uri"]: skill for skill in (await ask(client, "skills/list"))["skills"]}
+    inner, outer = "skill://notes/skills/deploy/canary/SKILL.md", "skill://notes/skills/deploy/SKILL.md"
+    assert set(listed) == {inner, outer}
+    assert inner in [file["uri"] for file in listed[outer]["resources"]]
 
 
 @pytest.mark.parametrize(
@@ -139,15 +145,6 @@ async def test_a_skill_with_too_many_files_is_not_served(own):
         assert len((await ask(client, "skills/list"))["skills"]) == 1
         (own.home / "notes/many/0.txt").unlink()
         assert len((await ask(client, "skills/list"))["skills"]) == 2
-
-
-async def test_an_inner_skill_is_one_of_its_own_and_part_of_the_outer(own):
-    write_skill(own, f"{own.home}/notes/skills/deploy/canary")
-    async with Client(KbhubServer(own.hub())) as client:
-        listed = {skill["uri"]: skill for skill in (await ask(client, "skills/list"))["skills"]}
-    inner, outer = "skill://notes/skills/deploy/canary/SKILL.md", "skill://notes/skills/deploy/SKILL.md"
-    assert set(listed) == {inner, outer}
-    assert inner in [file["uri"] for file in listed[outer]["resources"]]
 
 
 async def test_skills_come_in_pages(own):

@@ -90,13 +90,10 @@ def deaf():
         yield listening.getsockname()[1]
 
 
-def test_a_server_that_never_answers_is_given_up_on(published):
+def test_a_server_that_never_answers_and_a_statement_that_takes_too_long_are_given_up_on(published):
     with deaf() as port:
         reason = skipped(both(published, f"postgresql://127.0.0.1:{port}/team", timeout=QUICK))
     assert f"no connection within {QUICK} s" in reason
-
-
-def test_a_statement_that_takes_too_long_is_given_up_on(published):
     hub = both(published, published.database.url(), timeout=QUICK)
     with psycopg.connect(published.database.url()) as other:
         other.execute("LOCK TABLE kbhub.posting IN ACCESS EXCLUSIVE MODE")
@@ -252,14 +249,11 @@ def test_a_pointer_of_a_repository_names_no_database(environment, kbhub):
     assert "a.md" in result.out
 
 
-def test_doctor_says_who_one_is_there(published):
+def test_doctor_says_who_one_is_there_and_without_the_driver_the_base_is_a_problem_and_not_more(published, monkeypatch):
     found = {one.check: one for one in examine(published.shared()).findings if one.subject == "notes"}
     assert found["engine"].level == found["index"].level == "ok"
     assert "role postgres" in found["engine"].message
     assert "10 documents" in found["index"].message
-
-
-def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkeypatch):
     import kbhub.extensions.team.engine
 
     found = kbhub.extensions.team.engine.find_spec

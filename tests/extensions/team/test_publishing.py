@@ -80,7 +80,9 @@ def test_only_what_changed_travels(twin):
     assert (twin.publish().unchanged, search(twin.shared(), "xylophone").hits[0].outdated) == (30, "deprecated")
 
 
-def test_a_second_publisher_is_told_who_the_first_is(twin, monkeypatch):
+def test_a_second_publisher_is_told_who_the_first_is_and_readers_see_the_base_as_it_was_until_all_is_done(
+    twin, monkeypatch
+):
     monkeypatch.setattr(team, "PATIENCE_MS", 100)
     fill(twin)
     twin.publish()
@@ -89,10 +91,6 @@ def test_a_second_publisher_is_told_who_the_first_is(twin, monkeypatch):
             twin.publish()
         assert refs(twin.shared(), "deploy")
 
-
-def test_readers_see_the_base_as_it_was_until_all_is_done(twin):
-    fill(twin)
-    twin.publish()
     hub, seen = twin.shared(), []
     for path in list(twin.folder.rglob("*.md")):
         path.write_text(f"# All different\n\nxylophone {path.stem}\n")
@@ -167,17 +165,6 @@ def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub
     assert outside.read_text() == "mine"
 
 
-def test_a_removed_base_is_gone_with_all_rows(twin):
-    fill(twin)
-    twin.publish()
-    assert team.remove(twin.database.server(), "notes") == 30
-    for table in ("member", *TABLES):
-        assert twin.database.run(f"SELECT count(*) FROM kbhub.{table} WHERE base_id <> 0") == [(0,)], table
-    with pytest.raises(IndexUnavailable, match="no base 'notes'"):
-        pulled(twin, twin.folder)
-    assert twin.publish().added == 30
-
-
 def test_what_a_database_cannot_hold_is_said(twin):
     """A path that is too long for a key is left out; the rest is published."""
     twin.write("good.md", "# Good\n\nxylophone\n")
@@ -199,7 +186,7 @@ def test_what_a_database_cannot_hold_is_said(twin):
     assert "2,000 bytes" in message
 
 
-def test_another_model_makes_all_vectors_anew(twin):
+def test_another_model_makes_all_vectors_anew_and_a_removed_base_is_gone_with_all_rows(twin):
     """Vectors of two models are never mixed; who has another model searches by words and is told so."""
     fill(twin)
     twin.publish()
@@ -208,6 +195,13 @@ def test_another_model_makes_all_vectors_anew(twin):
     assert any("keyword search only, until its vectors are recomputed" in note for note in result.notes)
     report = twin.publish()
     assert report.vectors_made == report.chunks
+
+    assert team.remove(twin.database.server(), "notes") == 30
+    for table in ("member", *TABLES):
+        assert twin.database.run(f"SELECT count(*) FROM kbhub.{table} WHERE base_id <> 0") == [(0,)], table
+    with pytest.raises(IndexUnavailable, match="no base 'notes'"):
+        pulled(twin, twin.folder)
+    assert twin.publish().added == 30
 
 
 def found(twin, word: str) -> list[tuple]:

@@ -142,7 +142,7 @@ def test_a_hidden_base_and_none_are_told_in_the_same_words(twin, filled):
 CREATES = r'there is no role "every body".*`CREATE ROLE "every body";`.*`CREATE ROLE "every body" LOGIN;`'
 
 
-def test_an_admin_grants_and_nobody_is_left_without_one(twin, filled):
+def test_an_admin_grants_and_nobody_is_left_without_one_and_a_role_in_a_group_has_its_rights(twin, filled):
     """An admin of a base rules over that one; the last one cannot be taken away."""
     database = twin.database
     boss = database.role("boss")
@@ -168,10 +168,7 @@ def test_an_admin_grants_and_nobody_is_left_without_one(twin, filled):
         with pytest.raises(error, match=said):
             team.grant(boss, *given)
 
-
-def test_a_role_in_a_group_has_its_rights(twin, filled):
-    """Rights are given to groups, too, and a role that is dropped has none."""
-    database = twin.database
+    # Rights are given to groups, too, and a role that is dropped has none.
     database.role("group")
     member = database.role("member")
     database.run(f"GRANT {database.role_name('group')} TO {database.role_name('member')}")
