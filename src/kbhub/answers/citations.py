@@ -39,7 +39,6 @@ _SPAN = re.compile(r"[\s\\\])］】]*(?:–|-|to)[\s\\\[(［【]*", re.IGNORECAS
 _BEGINS = re.compile(rf"[ \t]{{0,8}}(?:(?:[-*+]|\d{{1,3}}[.)])[ \t]+)?{_MARK}:?[ \t]*[^\W_]", re.IGNORECASE)
 _AFTER_END = re.compile(rf"(?P<end>[.!?。！？][.!?。！？\"'”’)*_]{{0,8}})(?P<marks>{_MARK})", re.IGNORECASE)
 
-
 NO_ANSWER = "NO_ANSWER"
 """What a model writes if the passages do not answer: one word in every language."""
 
@@ -198,7 +197,6 @@ _WRAPPED = re.compile(
     r"\s*(?P<tick>`{3,}|~{3,})(?:markdown|md|text|txt)[ \t]*\n(?P<text>.*)\n(?P=tick)\s*", re.DOTALL | re.IGNORECASE
 )
 _LISTED = re.compile(rf"^[ \t]*(?:[-*+][ \t]+)?(?:{MARK.pattern}):?[ \t]*[`\"(<]?(?P<rest>.*)", re.IGNORECASE)
-
 
 LEAST_CITED = 0.5
 """Minimum share of sentences with a citation; below it, too little of the text would be left."""

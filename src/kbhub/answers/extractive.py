@@ -42,7 +42,6 @@ _BRACKETED = re.compile(r"(?<!\\)\[(?=\^?\d{1,4}\](?!\())")
 _PARAGRAPHS = 1_000_000
 """More paragraphs than a passage has."""
 
-
 COVERAGE, NEARNESS, RANK = 1.0, 1.0, 2.0
 """Weights of a sentence's coverage of the question, its cosine to the question, and its passage's score.
 
@@ -72,7 +71,6 @@ CITATION_TOKENS = 8
 
 MOST_LOOKED_AT = 400
 """Limit of passage parts that are weighed; twelve passages have some hundred."""
-
 
 _IMAGE = re.compile(r"(?:(?<=[\w,;] )!\[([^\[\]]+)|!\[[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
 """An image, with its text if it is within a sentence, or a link that shows nothing; removed from the inside out."""

@@ -175,7 +175,6 @@ NEIGHBOURS_LOOKED_AT = 10
 NEAREST_TOKENS = 160
 """Estimated tokens shown of the first hit if nothing covers the question: a paragraph or a small table."""
 
-
 FRAME_TOKENS = 60
 """Estimated tokens that an answer adds around all passages, besides the question; and to each, besides its names."""
 

@@ -44,7 +44,6 @@ NEAREST_TEXT = "This is the nearest found; it may not be an answer."
 bases that nothing answers, at most 3 get that."""
 
 NEAREST_QUOTED = 3
-"""Passages that such an answer quotes."""
 
 LACKING = 0.4
 """Rarity of the asked word, above the score of the best passage that lacks it, from which nothing is composed."""
@@ -131,8 +130,7 @@ def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequenc
 def _lacks_asked_word(prepared: Prepared) -> bool:
     """Return whether an English question turns on a word that its best passage lacks, with nothing that resembles it.
 
-    A word weighs by its rarity in the language and in the bases: a product's name is in the passages or goes without
-    saying.
+    A word weighs by its rarity in the language and in the bases: a product's name often goes without saying.
     """
     asked, known, best = prepared.question.lower().split(), known_stems(), prepared.passages[0]
     english = [word for word in asked if word in STOP_WORDS or known.issuperset(stems(word))]

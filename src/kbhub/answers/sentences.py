@@ -42,7 +42,6 @@ _SENTENCE_START = re.compile(r"\s+[\"'“‘(\[`*_]*[^\Wa-z_]")
 
 Kind = Literal["sentence", "item", "block"]
 
-
 FEW_ROWS = 6
 """Rows up to which a table is quoted whole if no word of the question distinguishes its rows; longer tables are cut by
 meaning.

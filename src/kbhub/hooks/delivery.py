@@ -170,17 +170,25 @@ MOST_PASSAGES, MOST_SUBJECTS = 3, 3
 EXAMINED = 8
 """Hits among which those are looked for that name what a prompt is about."""
 
-LEAST_SHARE, NEAR_SHARE, NEXT_SHARE = 0.75, 0.9, 0.95
-"""Minimum score of a passage, as a share of the best hit's; and shares of the best passage's from which one with a name
-in its title goes before, and is said as well."""
+LEAST_SHARE = 0.75
+"""Minimum score of a passage, as a share of the best hit's."""
+
+NEAR_SHARE = 0.9
+"""Share of the best passage's score from which one with a name in its title goes before it."""
+
+NEXT_SHARE = 0.95
+"""Share of the best passage's score from which a second one with a name in its title is said as well."""
 
 STANDING = frozenset(("convention", "conventions", "pitfall", "pitfalls", "preference", "preferences", "standing"))
 
 STRONG = 0.75
 """Strength from which a memory is one without a mark: read or confirmed again and again, and lately."""
 
-LEAST_WORDS, PROMPT_WORDS = 2, 120
-"""Words that a prompt must have to be about something (`yes`, `go on` and `/clear` are about nothing); those read."""
+LEAST_WORDS = 2
+"""Words that a prompt must have to be about something; `yes`, `go on` and `/clear` are about nothing."""
+
+PROMPT_WORDS = 120
+"""Words of a prompt that are read."""
 
 PASSAGE_BYTES, MEMORY_BYTES, SHARE_BYTES = 300, 240, 30
 """UTF-8 bytes of a passage (three fit into the budget, with their calls), and of a memory; where several are about a

@@ -53,7 +53,14 @@ from kbhub.workspace.trash import Trash, former_stem
 ATTEMPTS = 5
 """Pushes tried while other machines push, too."""
 
-MOST_SYNCED, MOST_SYNCED_BYTES, MOST_GONE = 8, 1 << 20, 10_000
+MOST_SYNCED = 8
+"""Commits that a folder notes as synced, the latest first."""
+
+MOST_SYNCED_BYTES = 1 << 20
+"""Bytes read of the file with these."""
+
+MOST_GONE = 10_000
+"""Deleted memories that a ref keeps a mark of, the latest first."""
 
 _ID = re.compile(r"\w[\w .,+'()&-]{0,99}")
 

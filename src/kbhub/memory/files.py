@@ -404,11 +404,10 @@ _NOT = re.compile(r"(?<=[a-z])n['’]t\b")
 _PAST = frozenset({"was", "were"})
 _BE = frozenset({"is", "are", "be", "been", "being"}) | _PAST
 _GET = frozenset({"get", "gets"})
-_EMPTY = "a an the it its this that these those do does please our your my"
+_EMPTY = "a an the it its this that these those do does please"
 _DROPPED = frozenset(_EMPTY.split())
 _SPEAKERS = frozenset({"you", "we"})
 """Left out of clauses: before you push, before pushing."""
-_FIRST, _SECOND = frozenset({"we", "our", "us", "i", "my"}), frozenset({"you", "your"})
 
 _CONJUNCTIONS = "after although as because before if once since so unless until when whenever where while"
 _PREPOSITIONS = """
@@ -438,10 +437,6 @@ def repeats(one: str, other: str) -> bool:
     """Return whether two texts say the same: words but articles and forms of "be" have the same roles in both."""
     if max(len(one), len(other)) > MOST_CHARACTERS or "\n" in one.strip() or "\n" in other.strip():
         return False
-    said = [{word.casefold() for word in re.findall(r"\w+", text)} for text in (one, other)]
-    for first, second in (said, reversed(said)):
-        if first & _FIRST and second & _SECOND and not (first & _SECOND or second & _FIRST):
-            return False
     return not _forms(one).isdisjoint(_forms(other))
 
 

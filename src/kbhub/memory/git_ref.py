@@ -72,7 +72,6 @@ _HARMLESS = re.compile(
 """Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy that counts
 beside `OPTIONS`."""
 
-
 _Seconds = Field(0, ge=0, le=1 << 53)
 
 

@@ -53,7 +53,6 @@ MOST_FILES = 100_000
 _NO_TAG = re.compile(r"[^\w./+-]+")
 _NO_SEGMENT = re.compile(r"[^\w.-]+")
 
-
 MAX_IMPORT_BYTES = 64 << 20
 """Limit of an imported file: 10,000 memories of a page each are 40 MB."""
 
