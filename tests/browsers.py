@@ -215,6 +215,7 @@ def shared_tab(chromium, shared):
     watched.context.add_cookies([{"name": name, "value": value, "url": page.origin}])
     yield watched
     watched.context.close()
+    assert watched.complaints == []
 
 
 @pytest.fixture

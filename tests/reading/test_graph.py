@@ -1,5 +1,6 @@
 """Links lead where GitHub and Obsidian take them, over all bases; what they, tags and meaning relate is found."""
 
+import time
 from collections import Counter
 
 import pytest
@@ -310,6 +311,9 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page_whose_r
     assert leads == {target: one and one.path for target, one in found.items()}
     inside = PathTable(["en/flux/get.md", "de/flux/get.md"])
     assert inside.resolve("de/start.md", "/flux/get/", "markdown").path == "de/flux/get.md"
+    many, began = PathTable(f"docs/{number}.md" for number in range(5000)), time.process_time()
+    assert not any(many.resolve("docs/1.md", f"/other/{number}/x", "markdown") for number in range(5000))
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize("kind", ["wikilink", "embed", "related"])

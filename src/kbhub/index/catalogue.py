@@ -6,19 +6,25 @@ All functions need an index within a snapshot.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from kbhub.documents.shown_text import code_blocks, unmarked
 from kbhub.index.engine import Index, numbers, texts_of
 from kbhub.types import Document, Heading
 from kbhub.values import shared_start
+from kbhub.workspace.formats import has_markdown
 
 MOST_PLACED = 500
 """Most chunks with a term that are sorted: some milliseconds. A commoner stem occurs in every form early on."""
 
 LAST_CHARACTER = "\U0010ffff"
+
+_HEADING = re.compile(r"\n#{1,6}[ \t]+([^\s#].*?)[ \t#]*(?:\{[#.:][^{}\n]*\})?[ \t]*(?=\n|\Z)")
+_FENCED = re.compile("```|~~~")
 
 
 def paths_with(index: Index, parts: Collection[str]) -> list[str]:
@@ -266,6 +272,29 @@ def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tupl
         for document, start, end, prose, text in rows:
             chunks_by_path[path_of[document]].append((start, end, prose, text))
         yield from chunks_by_path.items()
+
+
+def named_places(index: Index) -> list[tuple[str, str, str, str, int]]:
+    """Return (path, kind, title, heading, line) of all documents, whose heading is empty, and of their sections."""
+
+    def read() -> list[tuple[str, str, str, str, int]]:
+        rows = index.rows(
+            "SELECT path, kind, title, coalesce(headings, '[]'), coalesce(start_line, 1), coalesce(text, '') "
+            "FROM document LEFT JOIN chunk ON document.id = document_id ORDER BY path, chunk.id"
+        )
+        found = dict[tuple[str, str, str, str], int]()
+        with index.sound():
+            for path, kind, title, headings, line, text in rows:
+                found.setdefault((path, kind, title, ""), 1)
+                written = _HEADING.finditer(f"\n{text}") if has_markdown(path) else ()
+                named = [(unmarked(heading[1]), text.count("\n", 0, heading.start())) for heading in written]
+                code = [*code_blocks(text.split("\n"))] if named and _FENCED.search(text) else []
+                for name, number in [*named, *((name, 0) for name in texts_of(headings)[-1:])]:
+                    if name != title and not any(first <= number < end for first, end in code):
+                        found.setdefault((path, kind, title, name), line + number)
+        return [(*place, line) for place, line in found.items()]
+
+    return index.remembered("places", read)
 
 
 def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:

@@ -128,15 +128,19 @@ class PathTable:
                 paths[folded(_DATE.sub("", str(name)).strip("/").rpartition("/")[2])].add(path)
         return paths
 
+    @cached_property
+    def _tops(self) -> frozenset[str]:
+        """The folders at the top."""
+        return frozenset(path.partition("/")[0] for path in self.paths if "/" in path)
+
     def pages(self, source: str, target: str) -> list[str]:
         """Return the pages that a path leads to on a documentation site, whose addresses are not those of its files."""
         if target.startswith("/"):
             top, _, rest = target.strip("/").partition("/")
-            has_top = any(path.startswith(f"{top}/") for path in self.paths)
             # The site's root is the base, or a folder above the page.
             above = () if ".." in target.split("/") else site_folders(source)
             places = [target.strip("/"), *(f"{root}{target}" for root in above)]
-            places += [] if has_top or not rest else [rest]
+            places += [] if top in self._tops or not rest else [rest]
         else:
             # Without suffix, it is relative to the page's own address.
             folders = [posixpath.dirname(source), *([] if is_markdown(target) else [stem(source)])]

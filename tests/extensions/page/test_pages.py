@@ -3,40 +3,20 @@
 import json
 import re
 import time
-from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import expect
 
 from browsers import Watched, served
 from kbhub.editing.audit import audit
-from kbhub.extensions.page.graph import groups_of
-from kbhub.extensions.page.memories import alike, merged_text
-from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
 from kbhub.reading.read import read
 from ollama_server import running_ollama
 
-
-def test_search_answers_as_one_types(shared_tab):
-    page = shared_tab.go("/")
-    page.locator("#q").press_sequentially("zeb")
-    expect(page.locator("mark").first).to_have_text("zebra")
-    page.locator("#q").fill("")
-    page.locator("#q").press_sequentially("rolling back")
-    expect(page.locator(".hit").first).to_contain_text("Rolling back")
-    expect(page.locator("mark").first).to_have_text("Roll")
-    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling+back&mode=hybrid")
-    assert shared_tab.complaints == []
-    page.route("**/?q=*", lambda route: route.fulfill(status=503, body="Out of order"), times=1)
-    page.locator("#q").fill("zebra")
-    expect(page.locator("#results")).to_have_text("Out of order")
-    expect(page).to_have_url(re.compile("rolling"))
-    shared_tab.complaints.clear()
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
 def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(shared_tab):
     page = shared_tab.go("/?q=rollback+deploy")
     page.locator(".facets").get_by_role("link", name="#ops").click()
@@ -50,7 +30,6 @@ def test_filters_are_facets_and_chips_and_a_word_that_occurs_nowhere_is_named(sh
     expect(shared_tab.go("/gaps").locator("td .verdict.none").first).to_have_text("none")
 
 
-@pytest.mark.slow
 def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     page = shared_tab.go("/?q=rollback")
     hit = page.locator(".hit").first
@@ -63,7 +42,6 @@ def test_a_trace_is_a_bar_of_its_parts(shared_tab):
     expect(hit.locator("details p").first).to_have_text(re.compile("First because .*it ranks (first|second) by"))
 
 
-@pytest.mark.slow
 def test_everything_is_reached_by_keys(shared_tab):
     """/ to the field, j and Enter to a hit, g and a letter to a page, ? for help."""
     page = shared_tab.go("/memories")
@@ -85,7 +63,6 @@ def test_everything_is_reached_by_keys(shared_tab):
     expect(page.locator("article.document")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_current_hit_is_shown_in_its_document(shared_tab):
     page = shared_tab.go("/?q=xylophone")
     preview = page.locator("#preview")
@@ -94,10 +71,8 @@ def test_the_current_hit_is_shown_in_its_document(shared_tab):
     expect(preview.locator("article")).to_contain_text("A zebra that nobody links to.")
     expect(preview.locator("mark")).to_have_text("zebra")
     expect(page.locator("[data-item].current")).to_have_count(1)
-    assert shared_tab.complaints == []
 
 
-@pytest.mark.slow
 def test_hits_are_walked_with_arrows_and_none_is_fetched_while_one_types_or_passes_it(project, tab):
     tab.go("/?q=rollback").locator(".hit").first.wait_for()
     page = tab.go("/")
@@ -126,10 +101,9 @@ def test_hits_are_walked_with_arrows_and_none_is_fetched_while_one_types_or_pass
     expect(page.locator("article.document")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_palette_goes_to_pages_commands_documents_and_memories(shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
-    titles = {"around": "Graph", "docum": "Documents", "sync": "Health", "on ca": "On call", "staging": "The staging"}
+    titles = {"around": "Graph", "take it": "Deploying", "sync": "Health", "on ca": "On call", "staging": "The staging"}
     for typed, title in titles.items():
         page.keyboard.press("Control+k")
         page.keyboard.type(typed)
@@ -144,10 +118,8 @@ def test_the_palette_goes_to_pages_commands_documents_and_memories(shared_tab):
     for key in ("Control+k", "m", "Escape"):
         page.keyboard.press(key)
     expect(page.locator("#palette")).to_be_hidden()
-    assert shared_tab.complaints == []
 
 
-@pytest.mark.slow
 def test_a_search_starts_with_what_was_asked_and_what_changed(project, tab):
     for words in ("who+carries+the+pager", "deploying", "who+carries+the+pager"):
         tab.go(f"/?q={words}")
@@ -161,30 +133,6 @@ def test_a_search_starts_with_what_was_asked_and_what_changed(project, tab):
     expect(page.locator("#q")).to_have_value("who carries the pager")
 
 
-def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
-    page = shared_tab.go("/read?ref=rollback.md:11-13")
-
-    expect(page.locator("header .chips")).to_have_text(re.compile(r"^\s*status\s+draft\s*$"))
-    expect(page.locator(".trail")).to_have_text(re.compile(r"project\s+/\s+Rolling back"))
-    expect(page.locator(".body table td").first).to_have_text("it hangs")
-    expect(page.locator(".body code .hl-k").first).to_have_text("def")
-    assert page.locator(".body img").evaluate("image => image.complete && image.naturalWidth") == 1
-    assert page.locator(".body .found").first.evaluate("block => block.getBoundingClientRect().top < innerHeight")
-    assert page.locator(".found").count() >= 2
-    expect(page.locator(".body").get_by_text("nothing", exact=True)).not_to_have_attribute("href", "missing.md")
-    around = page.locator(".around")
-    expect(around).to_contain_text("Linked from")
-    expect(around.get_by_role("link", name="Roll back with the previous tag").first).to_be_visible()
-    expect(around).to_contain_text("missing.md")
-    page.get_by_role("link", name="who is on call").click()
-    expect(page).to_have_title("On call · kbhub")
-    page.go_back()
-    page.get_by_role("link", name="deploying", exact=True).click()
-    expect(page.locator(".found").first).to_have_text("Take it out")
-    assert shared_tab.complaints == []
-
-
-@pytest.mark.slow
 def test_one_tab_of_a_document_is_shown_at_a_time(shared_tab):
     """By click and by key; one that was found is shown at once."""
     page = shared_tab.go("/read?ref=rollback.md:24-24")
@@ -199,10 +147,8 @@ def test_one_tab_of_a_document_is_shown_at_a_time(shared_tab):
     expect(hand).to_be_visible()
     page = shared_tab.go("/read?ref=rollback.md:29-29")
     expect(script).to_be_visible()
-    assert shared_tab.complaints == []
 
 
-@pytest.mark.slow
 def test_a_diagram_is_drawn_and_its_text_stays(chromium, shared, shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
     diagram = page.frame_locator(".diagram")
@@ -212,24 +158,24 @@ def test_a_diagram_is_drawn_and_its_text_stays(chromium, shared, shared_tab):
     expect(source).to_be_hidden()
     page.get_by_text("Source of the diagram").click()
     expect(source).to_be_visible()
-    assert shared_tab.complaints == []
     plain = Watched(chromium, shared[1], java_script_enabled=False)
     plain.context.add_cookies(shared_tab.context.cookies())
     expect(plain.go("/read?ref=rollback.md").get_by_text("flowchart LR")).to_be_visible()
     plain.context.close()
 
 
-@pytest.mark.slow
 def test_documents_have_a_tree_of_folders_and_many_are_listed_in_pages(project, tab):
     project.write(
         "knowledge/people/away/leave.md", "---\ndate: 2024-05-01\nstatus: Accepted\n---\n# On leave\n\nGone.\n"
     )
     for number in range(250):
         project.write(f"knowledge/many/{number:03}.md", f"# Many {number:03}\n")
+    for number in range(201):
+        project.write(f"knowledge/wide/{number:03}/it.md", f"# Wide {number:03}\n")
     project.hub().sync()
     page = tab.go("/documents")
     page.locator(".tree").get_by_role("link", name="people").click()
-    tree = ("project *255", "many *250", "people *3", "away *1", "memory *2")
+    tree = ("project *456", "many *250", "people *3", "away *1", "wide *201", "memory *2")
     expect(page.locator(".tree li")).to_have_text([re.compile(name) for name in tree])
     page.locator(".tree").get_by_role("link", name="away").click()
     expect(page.locator(".tree [aria-current]")).to_have_text("away")
@@ -244,9 +190,12 @@ def test_documents_have_a_tree_of_folders_and_many_are_listed_in_pages(project, 
     expect(page.locator(".list li")).to_have_count(50)
     page.get_by_role("link", name="Previous").click()
     expect(page.locator(".list li > a").first).to_have_text("Many 000")
+    tab.go("/documents?base=project&folder=wide")
+    page.locator(".tree").get_by_role("link", name="1 more").click()
+    page.get_by_role("link", name="200/").click()
+    expect(page.locator(".tree [aria-current]")).to_have_text("200")
 
 
-@pytest.mark.slow
 def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_the_other(shared, shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
     page.locator("[data-copy]").click()
@@ -267,7 +216,6 @@ def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_t
     expect(page.locator("header .chip")).to_have_text(["by Ann, Bob on 2026-01-02 03:04", "reviewed 2026-01-02"])
 
 
-@pytest.mark.slow
 def test_the_graph_is_drawn(shared_tab):
     page = shared_tab.go("/graph?near=1")
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "4")
@@ -277,18 +225,14 @@ def test_the_graph_is_drawn(shared_tab):
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
     page.get_by_label("orphans").check()
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "6")
+    paths = ["readme.md", *(f"locales/{name}/{number}.md" for name in ("en", "fr") for number in (1, 2, 3))]
+    groups = page.evaluate("foldersOf", paths)  # below a folder that has nearly all
+    assert groups == ["", *["locales/en"] * 3, *["locales/fr"] * 3]
+    assert page.evaluate("foldersOf", ["a@b/c.md", "d.md"]) == ["a/b", ""]
     page = shared_tab.go("/graph?around=people/oncall.md")
     expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
-    assert shared_tab.complaints == []
 
 
-def test_where_one_folder_has_nearly_all_those_below_it_are_coloured():
-    paths = ["readme.md", *(f"locales/{name}/{number}.md" for name in ("en", "fr") for number in (1, 2, 3))]
-    groups = groups_of(SimpleNamespace(bases=["project"]), [("project", path) for path in paths])
-    assert groups == ["", *["locales/en"] * 3, *["locales/fr"] * 3]
-
-
-@pytest.mark.slow
 def test_the_graph_stays_still_when_a_document_is_added(project, tab):
     places = "Object.fromEntries(Object.entries(JSON.parse(localStorage['graph  '])))"
     page = tab.go("/graph")
@@ -304,7 +248,6 @@ def test_the_graph_stays_still_when_a_document_is_added(project, tab):
     assert tab.complaints == []
 
 
-@pytest.mark.slow
 def test_a_search_is_saved_with_a_star(project, tab):
     page = tab.go("/?q=rollback+deploy&mode=keyword")
     star = page.get_by_role("button", name="Save the search rollback deploy")
@@ -325,7 +268,6 @@ def test_a_search_is_saved_with_a_star(project, tab):
     assert tab.complaints == []
 
 
-@pytest.mark.slow
 def test_a_kind_of_finding_is_ignored_and_checked_again(project, tab):
     """As `audit.ignore` of the config says, which the command reads, too."""
     page = tab.go("/health")
@@ -340,7 +282,6 @@ def test_a_kind_of_finding_is_ignored_and_checked_again(project, tab):
     assert tab.complaints == []
 
 
-@pytest.mark.slow
 def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(project, tab):
     page = tab.go("/memories")
     expect(page.locator(".memory")).to_have_count(2)
@@ -360,7 +301,7 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     assert (moved.id, moved.uses) == (changed.id, 2)
 
     page.get_by_role("button", name="Forget").click()
-    assert tab.dialogs
+    assert tab.dialogs == ["Forget this memory? Its file stays in the trash for a while."]
     expect(page.locator(".memory")).to_have_count(1)
     page.get_by_role("button", name="Restore The staging database").click()
     assert [one.id for one in memories(project.hub(), scope="user").memories] == [changed.id]
@@ -368,9 +309,13 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     page.get_by_role("button", name="Move").click()
 
     tab.go("/memories")
+    forget, merge = (page.get_by_role("button", name=name) for name in ("Forget", "Merge into one"))
+    expect(forget).to_be_disabled()
     for box in page.locator(".memory input[type=checkbox]").all():
+        expect(merge).to_be_disabled()
         box.check()
-    page.get_by_role("button", name="Merge into one").click()
+    expect(forget).to_be_enabled()
+    merge.click()
     expect(page.locator("textarea")).to_have_value(re.compile("Mondays(.|\n)*previous tag|previous tag(.|\n)*Mondays"))
     assert not any(one.superseded_by for one in memories(project.hub()).memories)
     page.locator("textarea").fill("Roll back with the previous tag, but the database is wiped on Mondays.")
@@ -392,19 +337,6 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     assert tab.complaints == []
 
 
-@pytest.mark.slow
-def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
-    page = tab.go("/memories")
-    forget, merge = (page.get_by_role("button", name=name) for name in ("Forget", "Merge into one"))
-    expect(forget).to_be_disabled()
-    page.locator(".memory input[type=checkbox]").first.check()
-    expect(merge).to_be_disabled()
-    forget.click()
-    assert tab.dialogs == ["Forget 1 memory? Its file stays in the trash for a while."]
-    expect(page.locator(".memory")).to_have_count(1)
-
-
-@pytest.mark.slow
 def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     hub = project.hub()
     first = remember(hub, "Deploy the shop on Tuesdays after the standup.", about=["rollback.md"]).memory
@@ -420,14 +352,12 @@ def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
     expect(page.get_by_role("alert")).to_contain_text("was replaced")
 
 
-@pytest.mark.slow
 def test_a_gap_becomes_a_document(project, tab):
     """What is asked in vain is counted; its answer is started on the page, as a file of the base."""
     hub = project.hub()
     for wording in ("where is the zeppelin moored", "where is the zeppelin moored?", "zeppelin mooring place") * 3:
         tab.go(f"/?q={wording.replace(' ', '+')}")
     page = tab.go("/gaps")
-
     expect(page.get_by_role("cell", name="where is the zeppelin moored").first).to_be_visible()
     form = {"base": "project", "path": "zeppelin.md", "question": "where is the zeppelin moored?"}
     answer = page.request.post(
@@ -438,7 +368,6 @@ def test_a_gap_becomes_a_document(project, tab):
     assert "# Where is the zeppelin moored" in reading.text
 
 
-@pytest.mark.slow
 def test_health_shows_indexing_as_it_happens(project, tab):
     page = tab.go("/health")
     expect(page.locator("#audit summary").first).to_have_text(re.compile(r"^\w+\s+\d+$"))
@@ -454,18 +383,16 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     assert tab.complaints == []
 
 
-@pytest.mark.slow
 def test_a_long_audit_shows_how_far_it_is(project, tab):
-    """Also at the address of its own, and for fixes; the findings take the place of the bar."""
+    """Also for fixes; the findings take the place of the bar, and stay until something changes."""
     words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
     for number in range(80):
         project.write(f"knowledge/many/{number}.md", f"# Many {number}\n\n{words}\n\n[a](../Deploy.md)\n")
     project.hub().sync()
-    for path in ("/health", "/health/audit"):
-        page = tab.go(path)
-        expect(page.locator(".auditing progress")).to_be_visible()
-        expect(page.locator("main .summary")).to_contain_text("finding", timeout=60_000)
     page = tab.go("/health")
+    expect(page.locator(".auditing progress")).to_be_visible()
+    expect(page.locator("main .summary")).to_contain_text("finding", timeout=60_000)
+    assert "finding" in page.request.get(f"{tab.opened.origin}/health/audit").text()
     page.get_by_role("button", name="Fix 80 of them").click(timeout=60_000)
     expect(page.locator(".auditing progress")).to_be_visible()
     expect(page.locator("#audit .summary")).to_contain_text("finding", timeout=60_000)
@@ -474,7 +401,6 @@ def test_a_long_audit_shows_how_far_it_is(project, tab):
     assert tab.complaints == []
 
 
-@pytest.mark.slow
 def test_an_answer_comes_with_its_sources_first(shared_tab):
     page = shared_tab.go("/?mode=ask&q=what+do+I+do+when+the+rollback+hangs")
     expect(page.get_by_label("ask")).to_be_checked()
@@ -485,10 +411,8 @@ def test_an_answer_comes_with_its_sources_first(shared_tab):
     page = shared_tab.go("/?mode=ask&q=who+brings+the+cake+on+call")
     expect(page.locator("#answer .passage .body p")).to_have_text("Who carries the pager: see rollback.")
     expect(page.locator("#answer .note")).to_have_count(0)
-    assert shared_tab.complaints == []
 
 
-@pytest.mark.slow
 def test_what_a_model_writes_is_streamed(project, chromium):
     config = project.home / ".kbhub.json"
     config.write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
@@ -508,7 +432,6 @@ def test_what_a_model_writes_is_streamed(project, chromium):
         tab.context.close()
 
 
-@pytest.mark.slow
 def test_opening_is_noted_as_typing_is_not(project, tab):
     page = tab.tab
     page.locator("#q").press_sequentially("rollback")
@@ -521,25 +444,3 @@ def test_opening_is_noted_as_typing_is_not(project, tab):
     expect(cells).to_have_count(1)
     expect(cells.first).to_contain_text("rollback")
     expect(cells.first).to_contain_text("1 of")
-
-
-def test_a_merge_leaves_out_what_is_said_twice_and_nothing_else():
-    texts = ["Deploy on Mondays. Ask Ann.", "Ask Ann. Deploy on Mondays at noon, never later.\n\n```\nrun\n```"]
-    assert merged_text(texts) == "Ask Ann.\n\nDeploy on Mondays at noon, never later.\n\n```\nrun\n```"
-
-
-def test_memories_that_are_alike_are_found(hub):
-    """Each pair once, and no fact with what was rejected; what another one replaces is not named again."""
-    one = remember(hub, "The staging database is wiped on Sundays.").memory
-    two = remember(hub, "Every Sunday the staging database is wiped.", rejected=True).memory
-    remember(hub, "Releases need the VPN.")
-    hub.sync()
-    assert alike(hub, all_known(hub)) == []
-    remember(hub, id=two.id, rejected=False)
-    hub.sync()
-
-    ((first, _, second, _, similarity),) = alike(hub, all_known(hub))
-    assert {first.facts.id, second.facts.id} == {one.id, two.id}
-    assert 0.65 <= similarity <= 1
-    remember(hub, id=one.id, supersedes=[two.id])
-    assert alike(hub, all_known(hub)) == []

@@ -138,16 +138,8 @@ def test_memories_are_reviewed_in_the_client(view, project):
 
 
 PATHS = (
-    *("/", "/?q=rollback", "/documents", "/documents?base=project&folder=people", "/#palette"),
-    *(
-        "/read?ref=rollback.md:11-13",
-        "/graph?near=1",
-        "/memories",
-        "/memories#one",
-        "/memories#merge",
-        "/gaps",
-        "/health",
-    ),
+    *("/", "/?q=rollback", "/documents", "/documents?base=project&folder=people", "/#palette", "/graph?near=1"),
+    *("/read?ref=rollback.md:11-13", "/memories", "/memories#one", "/memories#merge", "/gaps", "/health"),
     *("/?mode=ask&q=how+do+I+roll+back", "/nowhere"),
 )
 

@@ -31,6 +31,9 @@ POLICY = (
 )
 """Content-Security-Policy: nothing but what this server sends, and nothing inline."""
 
+UNCHANGING = "max-age=31536000, immutable"
+"""Of static files, whose addresses change with their content; everything else is fetched anew."""
+
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -82,6 +85,8 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                if scope["path"].startswith("/static/") and message["status"] == 200:
+                    headers["Cache-Control"] = UNCHANGING
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)

@@ -63,6 +63,7 @@ ROUTES = (
     Route("/gaps/close", memories.close, methods=["POST"]),
     Route("/gaps/start", memories.start_document, methods=["POST"]),
     Route("/health", health.health_page),
+    Route("/health/machine", health.machine_part),
     Route("/health/audit", health.audit_part),
     Route("/health/index", health.index, methods=["POST"]),
     Route("/health/repair", health.repaired, methods=["POST"]),

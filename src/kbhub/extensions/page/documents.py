@@ -10,9 +10,8 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from heapq import nsmallest
 from html import unescape
-from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -23,7 +22,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.extensions.page.site import PAGES, Site, number_of, site_of
 from kbhub.hub import Hub
-from kbhub.index.catalogue import values_of
+from kbhub.index.catalogue import named_places, values_of
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.references import STALE_DAYS, age_days, ref_of
 from kbhub.memory.catalog import all_known, described
@@ -44,15 +43,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 EDITORS: Mapping[Editor, str] = {
-    "vscode": "vscode://file{path}:{line}",
-    "vscodium": "vscodium://file{path}:{line}",
-    "cursor": "cursor://file{path}:{line}",
-    "windsurf": "windsurf://file{path}:{line}",
-    "zed": "zed://file{path}:{line}",
     "idea": "idea://open?file={path}&line={line}",
     "sublime": "subl://open?url=file://{path}&line={line}",
     "obsidian": "obsidian://open?path={path}",
 }
+"""Editors with addresses of their own; those of the others are as VS Code has them, with their names."""
 
 
 def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
@@ -60,7 +55,8 @@ def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
     if whole.base.engine or whole.deleted:
         return None
     path = (whole.base.path / whole.path).as_posix()
-    template = EDITORS[hub.config().settings.ui.editor]
+    editor = hub.config().settings.ui.editor
+    template = EDITORS.get(editor, f"{editor}://file{{path}}:{{line}}")
     return template.format(path=quote(path if path.startswith("/") else f"/{path}"), line=line)
 
 
@@ -89,13 +85,8 @@ DIAGRAM_POLICY = (
 
 NEIGHBOURS = 12
 
-KINDS: dict[EdgeKind, str] = {
-    "link": "Links to",
-    "backlink": "Linked from",
-    "related": "Related",
-    "near": "Similar in meaning",
-}
-"""Kind of neighbour → its title; those by tag are to be had by the tag."""
+KINDS: tuple[EdgeKind, ...] = ("link", "backlink", "related", "near")
+"""Kinds of neighbours; those by tag are to be had by the tag."""
 
 PROPERTIES = (
     *("status", "type", "confidence", "author", "authors", "by", "owner", "owners", "version"),
@@ -105,7 +96,7 @@ PROPERTIES = (
 
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:[\d:.]+ ?(?:Z|[+-][\d:]+)?")
 
-PLACES = 12
+PLACES = 20
 
 LISTED = 200
 
@@ -115,7 +106,7 @@ class Entry:
     """A folder or a document of a list."""
 
     name: str
-    address: str
+    path: str
     count: int = 0
     row: DocumentRow | None = None
     date: str | None = None
@@ -130,13 +121,13 @@ def documents_page(request: Request) -> Response:
     site.look()
     counted = counted_bases(site)
     name, folder = request.query_params.get("base"), request.query_params.get("folder", "").strip("/")
-    name = name or next((entry.name for entry in counted if entry.count), None)
+    name = name or next((base for base, count in counted if count), None)
     if name is None:
         return site.page(request, "documents.html", title="Documents", base=None, bases=counted)
     (base,) = site.hub.select([name])
     first = max(1, number_of(request.query_params.get("from", ""), 1))
     content = site.each(lambda base, index: _content(site, base, index, folder, first), {base.id})
-    tree, total, entries = next(content, ([], 0, []))
+    folder, tree, total, entries = next(content, (folder, [], 0, []))
     if folder and not entries:
         raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
     return site.page(
@@ -145,7 +136,7 @@ def documents_page(request: Request) -> Response:
         title=posixpath.basename(folder) or "Documents",
         base=base,
         bases=counted,
-        trail=_trail(base.id, folder),
+        folder=folder,
         said=_said_of(base, folder),
         tree=tree,
         entries=entries,
@@ -170,12 +161,7 @@ def document_page(request: Request) -> Response:
     around = None
     with suppress(KbhubError):  # in no index
         around = None if looked else related(site.hub, whole.ref, kinds=KINDS, limit=NEIGHBOURS)
-    near = around.neighbours if around else ()
-    each = {kind: {one.ref: one for one in near if one.kind == kind} for kind in KINDS}  # once, whoever names whom
     age = None if whole.row is None else age_days(whole.row, site.hub.options.clock())
-    # The title need not stand above a text that shows it as its first heading.
-    first = whole.document.headings[0] if whole.document.headings else None
-    titled = first and first.level == 1 and first.text == whole.document.title and part.start <= first.line
     return site.page(
         request,
         "document.html",
@@ -183,11 +169,9 @@ def document_page(request: Request) -> Response:
         whole=whole,
         body=document_html(whole.document, part, _addresses(site, whole), found, request.query_params.getlist("term")),
         part=part,
-        titled=titled,
-        trail=_trail(whole.base.id, posixpath.dirname(whole.path)),
         description=_said(whole.document.front_matter.get("description") or ""),
         properties=_properties(whole),
-        neighbours=[(title, list(each[kind].values())) for kind, title in KINDS.items()],
+        neighbours=around.neighbours if around else (),
         broken=[link for link in around.left if link.status == "broken"] if around else (),
         memories=() if looked else _memories_about(site, whole),
         commits=() if looked else commits(whole),
@@ -229,37 +213,46 @@ def read_address(ref: str) -> str:
     return f"/read?{urlencode({'ref': ref})}"
 
 
-def counted_bases(site: Site) -> list[Entry]:
+def counted_bases(site: Site) -> list[tuple[str, int]]:
     """Return the active bases with how many documents they have."""
     counts = dict(site.each(lambda base, index: (base.id, index.counts()[0])))
-    return [replace(_trail(base.id, "")[0], count=counts.get(base.id, 0)) for base in site.bases()]
+    return [(base.id, counts.get(base.id, 0)) for base in site.bases()]
 
 
 def places(request: Request) -> Response:
-    """List the pages, documents and memories whose names have the words that are typed, to go to one."""
+    """List the pages, documents, memories and headings whose names have the words that are typed, to go to one."""
     site, text = site_of(request), request.query_params.get("q", "").strip()
     words = text.lower().split()
 
     def fits(name: str) -> bool:
         return all(word in name.lower() for word in words)
 
-    listed = site.listed() if words else ()
-    named = sorted(
-        (one for one in listed if fits(f"{one.title} {one.path}")),
-        key=lambda one: (not fits(one.title), not one.title.lower().startswith(text.lower()), len(one.title)),
+    def order(place: tuple[Base, str, str, str, str, int]) -> tuple[bool, bool, bool, int]:
+        """Return the key of a place: the words in its name, at its beginning, a document, a short name."""
+        _, _, _, title, heading, _ = place
+        name = heading or title
+        return not fits(name), not name.lower().startswith(text.lower()), bool(heading), len(name)
+
+    fitting = (
+        (base, *row)
+        for base, rows in (site.each(lambda base, index: (base, named_places(index))) if words else ())
+        for row in rows
+        if fits(row[3] or f"{row[2]} {row[0]}")
     )
-    found = [
-        (one, f"/memories/one?{urlencode({'id': one.ref})}" if one.kind == "memory" else read_address(one.ref))
-        for one in named[:PLACES]
-    ]
-    fitting = [one for one in PAGES if fits(one[1])]
-    return site.page(request, "places.html", q=text, fitting=fitting, places=found)
+    bases, best = site.bases(), nsmallest(PLACES, fitting, key=order)
+    return site.page(
+        request,
+        "places.html",
+        q=text,
+        fitting=[one for one in PAGES if fits(one[1])],
+        places=[(ref_of(base, path, bases), *names) for base, path, *names in best],
+    )
 
 
 def _content(
     site: Site, base: Base, index: Index, folder: str, first: int
-) -> tuple[list[tuple[int, Entry]], int, list[Entry]]:
-    """Return the tree of folders, the number of entries of a folder, and those from the `first` on."""
+) -> tuple[str, list[tuple[int, Entry]], int, list[Entry]]:
+    """Return a folder, or the only one of a base, its tree, the number of its entries, and those from `first` on."""
     bases, paths, entries = site.bases(), index.paths(), dict[str, Entry]()
     split = [path.split("/") for path in paths]
     counts = Counter("/".join(parts[:depth]) for parts in split for depth in range(1, len(parts)))
@@ -275,15 +268,19 @@ def _content(
         return name
 
     def of(above: str, name: str) -> Entry:
-        shown = name.removeprefix(f"{above}/")
-        return replace(_trail(base.id, name)[-1], name=shown, count=counts[name], note=_said_of(base, name))
+        return Entry(name.removeprefix(f"{above}/"), name, counts[name], note=_said_of(base, name))
+
+    folder = folder or (whole("") if counts else "")
 
     def tree(above: str, depth: int) -> Iterator[tuple[int, Entry]]:
-        """Yield only what is in the folder, or in the only one in it, and beside those above it."""
-        for name in map(whole, inside.get(above, ())):
+        """Yield only what is in the folder, and beside those above it; of many beside each other, the first."""
+        names = list(map(whole, inside.get(above, ())))
+        for name in (*names[:LISTED], *(name for name in names[LISTED:] if covers(name, folder))):
             yield depth, of(above, name)
-            if covers(name, folder) or len(inside[above]) == 1:
+            if covers(name, folder):
                 yield from tree(name, depth + 1)
+        if len(names) > LISTED:
+            yield depth, Entry(f"{len(names) - LISTED} more", above)
 
     documents = [path for path in paths if posixpath.dirname(path) == folder]
     folders = list(map(whole, inside.get(folder, ())))
@@ -291,23 +288,14 @@ def _content(
     said = [values for key in ("type", "status") for values in values_of(index, shown, key)]
     for row in index.documents_at(shown):
         badges = tuple(value for path, value in said if path == row.path and isinstance(value, str))
-        address = read_address(ref_of(base, row.path, bases))
-        entries[row.path] = Entry(posixpath.basename(row.path), address, row=row, date=date_of(row), badges=badges)
+        name, ref = posixpath.basename(row.path), ref_of(base, row.path, bases)
+        entries[row.path] = Entry(name, ref, row=row, date=date_of(row), badges=badges)
     listed = [entries.get(path) or of(folder, path) for path in shown]
-    return list(islice(tree("", 1), LISTED)), len(folders) + len(documents), listed
+    return folder, list(tree("", 1)), len(folders) + len(documents), listed
 
 
 def _said_of(base: Base, folder: str) -> str:
     return (base.contexts.get(f"{folder}/") or base.contexts.get(folder) or "") if folder else base.description or ""
-
-
-def _trail(base: str, folder: str) -> list[Entry]:
-    parts = folder.split("/") if folder else []
-    trail = [Entry(base, f"/documents?{urlencode({'base': base})}")]
-    for number, name in enumerate(parts, 1):
-        place = urlencode({"base": base, "folder": "/".join(parts[:number])})
-        trail.append(Entry(name, f"/documents?{place}"))
-    return trail
 
 
 def _addresses(site: Site, whole: Whole) -> Addresses:

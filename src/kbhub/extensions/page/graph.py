@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from starlette.responses import JSONResponse, Response
 
-from kbhub.extensions.page.documents import read_address
 from kbhub.extensions.page.site import Site, site_of
 from kbhub.hub import Hub
 from kbhub.reading.graph import Graph, Node, found_document, graph_of
@@ -50,16 +49,7 @@ MOST_NODES = 5_000
 
 HOPS = 2
 
-LISTED = 100
-
-GROUPS = 8
-"""Colours: the folders with the most documents; the others are grey."""
-
-NEARLY_ALL, MOST_LEVELS = 0.75, 8
-"""Share of the documents above which the folders below theirs are coloured, and how deep."""
-
 AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind in ("link", "backlink", "related"))
-
 
 CHOICES = {"base": "", "around": "", "near": "", "orphans": ""}
 """What a request may want to see, and the default: the documents `around` one, those of a `base`, or all."""
@@ -71,11 +61,10 @@ def graph_page(request: Request) -> Response:
     site.look()
     graph = graph_of(site.hub)
     nodes = _nodes(site, graph, chosen)
-    orphans = [node for node in nodes if not (graph.leaving.get(node) or graph.coming.get(node))]
     linked = Counter({node: len(graph.coming.get(node, ())) for node in nodes})
 
-    def named(node: Node) -> tuple[str, str, str]:
-        return read_address(graph.ref(node)), graph.document(node).title, graph.ref(node)
+    def named(node: Node) -> tuple[str, str]:
+        return graph.ref(node), graph.document(node).title
 
     return site.page(
         request,
@@ -86,8 +75,7 @@ def graph_page(request: Request) -> Response:
         nodes=len(nodes),
         drawn=min(len(nodes), MOST_NODES),
         links=sum(edge.goal is not None for node in nodes for edge in graph.leaving.get(node, ())),
-        orphans=list(map(named, orphans[:LISTED])),
-        orphan_count=len(orphans),
+        orphans=[named(node) for node in nodes if not (graph.leaving.get(node) or graph.coming.get(node))],
         most=[(*named(node), count) for node, count in linked.most_common(10) if count],
     )
 
@@ -108,15 +96,10 @@ def graph_data(request: Request) -> Response:
         joined = {node for pair in (*links, *near) for node in pair}
         nodes = [node for node in nodes if node in joined]
     number = {node: at for at, node in enumerate(nodes)}
-    groups = groups_of(graph, nodes)
-    names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
-    place = {**dict.fromkeys(groups, -1), **{name: at for at, name in enumerate(names)}}
     degrees = Counter(node for link in links for node in link)
     data = {
-        "groups": names,
         "nodes": [
-            {"label": graph.document(node).title, "ref": graph.ref(node), "group": place[group], "links": degrees[node]}
-            for node, group in zip(nodes, groups, strict=True)
+            {"label": graph.document(node).title, "ref": graph.ref(node), "links": degrees[node]} for node in nodes
         ],
         "links": sorted((number[source], number[goal]) for source, goal in links),
         "near": [(number[one], number[other]) for one, other in near],
@@ -130,14 +113,3 @@ def _nodes(site: Site, graph: Graph, chosen: Mapping[str, str]) -> list[Node]:
         return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, AROUND_KINDS))]
     names = [base.id for base in site.hub.select([chosen["base"]] if chosen["base"] else [])]
     return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]
-
-
-def groups_of(graph: Graph, nodes: Sequence[Node]) -> list[str]:
-    """Return the folder of each document; below a folder that has nearly all."""
-    bases, groups = [f"{base}/" if len(graph.bases) > 1 else "" for base, _ in nodes], list[str]()
-    for depth in range(1, MOST_LEVELS + 1):
-        folders = ["/".join(path.split("/")[:-1][:depth]) for _, path in nodes]
-        groups = [f"{base}{folder}".removesuffix("/") for base, folder in zip(bases, folders, strict=True)]
-        if max(Counter(groups).values(), default=0) <= NEARLY_ALL * len(groups):
-            break
-    return groups

@@ -30,18 +30,26 @@ AUDIT_SECONDS = 0.5
 
 
 def health_page(request: Request) -> Response:
-    """Show the bases, and the problems with them and with this machine."""
+    """Show the bases and the problems with them; what takes longer comes as parts."""
     site, overview = site_of(request), None
     site.look()
     with suppress(ConfigError):  # which `doctor` reports
         overview = status(site.hub).model_copy(update={"notes": outside(site.hub)})
-    return site.page(request, "health.html", title="Health", overview=overview, diagnosis=examine(site.hub))
+    return site.page(request, "health.html", title="Health", overview=overview)
+
+
+def machine_part(request: Request) -> Response:
+    """Show the problems with this machine, found by looking at every page of the indexes."""
+    site = site_of(request)
+    return site.page(request, "machine.html", title="This machine", diagnosis=examine(site.hub))
 
 
 def audit_part(request: Request) -> Response:
     """Show the findings of an audit, or how far it is; the browser then asks again."""
     site, auditing = site_of(request), site_of(request).auditing
-    audit = auditing.last() if "began" in request.query_params else auditing.begin()
+    ignored = site.hub.config().settings.audit.ignore
+    state = (ignored, *site.each(lambda base, index: (base.id, index.generation())))
+    audit = ("began" in request.query_params and auditing.latest) or auditing.begin(state)
     wait([audit], AUDIT_SECONDS)
     return site.page(
         request,
@@ -49,13 +57,14 @@ def audit_part(request: Request) -> Response:
         title="Audit",
         report=audit.result() if audit.done() else None,
         progress=auditing.progress,
-        ignored=site.hub.config().settings.audit.ignore,
+        ignored=ignored,
     )
 
 
 @posted
 def index(request: Request, _form: Form) -> str:
     """Look at all files now."""
+    site_of(request).auditing.state = None
     site_of(request).background.look()
     return "/health"
 
@@ -74,7 +83,7 @@ def fix(request: Request, _form: Form) -> str:
     """Do what `kbhub audit --fix` does."""
     site = site_of(request)
     site.check_writable("this hub")
-    site.auditing.begin(fixing=True)
+    site.auditing.begin(None, fixing=True)
     return "/health#audit"
 
 

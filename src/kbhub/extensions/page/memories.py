@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
@@ -215,22 +214,19 @@ def alike(hub: Hub, memories: Iterable[MemoryFile]) -> list[tuple[MemoryFile, st
     return [(one, catalog.ref(hub, one), other, catalog.ref(hub, other), similarity) for one, other, similarity in best]
 
 
-LOGGED, SHOWN, MOST_READ = 2_000, 30, 10
+LOGGED = 30
 
 
 def gaps_page(request: Request) -> Response:
     """Show gaps and the history of questions."""
     site = site_of(request)
     found, log = gaps_and_unanswered(site.hub), show_log(site.hub, LOGGED)
-    read = Counter(ref for query in log.queries for ref in query.read)
     return site.page(
         request,
         "gaps.html",
         title="Asked, not answered",
         found=found,
         log=log,
-        recent=log.queries[:SHOWN],
-        most_read=[(ref, read_address(ref), count) for ref, count in read.most_common(MOST_READ)],
         places=[base for base in site.bases() if why_not_writable(site.hub, base) is None and base.kind == "document"],
         slug=slug,
     )

@@ -1,4 +1,4 @@
-"""Pages of search: hits as you type, facets, two hits side by side, and cited answers, streamed as they are written."""
+"""Pages of search: hits as you type, facets, and cited answers, streamed as they are written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlencode
 
 from starlette.responses import Response, StreamingResponse
 
-from kbhub.answers.answer import Answer, Passage, Source
+from kbhub.answers.answer import Answer, Passage
 from kbhub.answers.question import answer_without_client, prepare
 from kbhub.answers.sentences import CLOSING_FENCE, CODE_FENCE
 from kbhub.documents.shown_text import fenced
@@ -43,13 +43,11 @@ if TYPE_CHECKING:
 PAGE = 10
 
 FACETED = 20
-"""Hits whose bases, kinds, tags and ages are counted."""
+"""Hits whose bases, types, statuses and tags are counted."""
 
 SHOWN_TAGS = 8
 
 TYPED = (("type", "Type"), ("status", "Status"))
-
-AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y", "last year", 365))
 
 STARTED = 8
 
@@ -62,7 +60,6 @@ SAVED = "saved "
 ASK = "ask"
 
 _FILTER_WORD = re.compile(rf"-?{FILTER}")
-
 
 Facet = tuple[str, int, str]
 """A value to narrow the search to: its label, how many hits have it, and the address of the narrower search."""
@@ -197,11 +194,6 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
     narrowing = [(tag, count) for tag, count in tags.most_common() if f"tag:{tag}" not in words and " " not in tag]
     if narrowing:
         yield "Tag", [(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
-    ages = [hit.age_days for hit in hits if hit.age_days is not None]
-    younger = ((label, sum(age < days for age in ages), added(word)) for word, label, days in AGES)
-    by_age = [facet for facet in younger if 0 < facet[1] < len(hits)]
-    if by_age and not any(word.startswith("age:") for word in words):
-        yield "Changed", by_age
 
 
 async def stream(request: Request) -> Response:
@@ -233,7 +225,7 @@ def _say_answer(site: Site, question: str, bases: list[str], say: Callable[[str,
     """Answer, and send each part as soon as it is there."""
     try:
         prepared = prepare(site.hub, question, bases=bases, asker=USER)
-        say("sources", rendered("sources.html", sources=_with_addresses(prepared.passages), cited=None))
+        say("sources", rendered("sources.html", sources=prepared.passages))
         answer = answer_without_client(site.hub, prepared, on_text=lambda text: say("text", text))
         say("answer", answer_part(answer))
     except KbhubError as error:
@@ -242,16 +234,16 @@ def _say_answer(site: Site, question: str, bases: list[str], say: Callable[[str,
 
 def answer_part(answer: Answer) -> str:
     """Return an answer as a part of the page."""
-    addresses = {source.number: _address(source) for source in answer.references}
+    places = ((one.number, f"{one.ref}:{one.start_line}-{one.end_line}") for one in answer.references)
+    addresses = {number: read_address(place) for number, place in places}
     return rendered(
         "answer.html",
         answer=answer,
         body=answer_html(answer.text, addresses),
         notes=answer_notes(answer, (answer.question,)),  # without the hint at an option of the command
-        sources=_with_addresses(answer.references),
-        cited={reference.number for reference in answer.references if reference.cited},
-        passages=[(passage, _address(passage), _passage_html(passage)) for passage in answer.passages],
-        support=[(one, addresses.get(one.number, "")) for one in answer.support],
+        sources=answer.references,
+        passages=[(passage, _passage_html(passage)) for passage in answer.passages],
+        addresses=addresses,
     )
 
 
@@ -263,11 +255,3 @@ def _passage_html(passage: Passage) -> Markup:
     elif not has_markdown(passage.ref):
         text = fenced(text)
     return answer_html(text)
-
-
-def _with_addresses(sources: Iterable[Source]) -> list[tuple[Source, str]]:
-    return [(source, _address(source)) for source in sources]
-
-
-def _address(source: Source) -> str:
-    return read_address(f"{source.ref}:{source.start_line}-{source.end_line}")

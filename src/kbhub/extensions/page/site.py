@@ -19,7 +19,6 @@ from kbhub.editing.findings import AuditReport
 from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
-from kbhub.reading.lists import Listed, list_documents
 from kbhub.render.html import environment, rendered
 from kbhub.sync.background import Background
 from kbhub.types import Base
@@ -40,21 +39,20 @@ class SharedAudit:
     def __init__(self, hub: Hub) -> None:
         self._hub, self._thread, self._lock = hub, ThreadPoolExecutor(1, "audit"), threading.Lock()
         self._ended = False
-        self._last: Future[AuditReport] | None = None
+        self.latest: Future[AuditReport] | None = None
+        """It may be in progress."""
+        self.state: object = None
+        """That of what the latest audit looked at, for minutes if it is much; None if it is to be made again."""
         self.progress = ("", 0, 0)
         """The check in progress, how much of all is done, and all."""
 
-    def last(self) -> Future[AuditReport]:
-        """Return the latest audit, which may be in progress; begin one if there is none."""
-        return self._last or self.begin()
-
-    def begin(self, *, fixing: bool = False) -> Future[AuditReport]:
-        """Begin an audit and return it, or the one in progress; `fixing` begins after that, fixes, and audits again."""
+    def begin(self, state: object, *, fixing: bool = False) -> Future[AuditReport]:
+        """Return the audit in progress, the latest of the same state, or a new one; `fixing` begins one that fixes."""
         with self._lock:
-            if self._last is None or self._last.done() or fixing:
-                self.progress = ("", 0, 0)
-                self._last = self._thread.submit(self._audited, fixing=fixing)
-            return self._last
+            if self.latest is None or (self.latest.done() and (state is None or self.state != state)) or fixing:
+                self.state, self.progress = state, ("", 0, 0)
+                self.latest = self._thread.submit(self._audited, fixing=fixing)
+            return self.latest
 
     def end(self) -> None:
         """Stop."""
@@ -103,7 +101,6 @@ class Site:
         """Threads of their own for what may take a minute, so that others find one."""
         self.auditing = SharedAudit(hub)
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
-        self._listed: tuple[float, tuple[Listed, ...]] = (-LOOK_SECONDS, ())
 
     def begin(self) -> None:
         """Load the templates and look at the files before the first request."""
@@ -168,12 +165,6 @@ class Site:
             if names is None or base.id in names:
                 with suppress(BaseUnavailable, IndexUnavailable), (index := self.hub.index(base)).snapshot():
                     yield read(base, index)
-
-    def listed(self) -> tuple[Listed, ...]:
-        """Return all documents as of a moment ago, for what is typed letter by letter."""
-        if time.monotonic() - self._listed[0] > LOOK_SECONDS:
-            self._listed = time.monotonic(), list_documents(self.hub).documents
-        return self._listed[1]
 
 
 def number_of(text: str, otherwise: int = 0) -> int:

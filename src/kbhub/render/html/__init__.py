@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import html as entities
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -35,7 +35,7 @@ from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_
 from kbhub.search.document_signals import FADING_DAYS, strength
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
-from kbhub.values import DAY_SECONDS, age_text, counted, struct
+from kbhub.values import DAY_SECONDS, age_text, counted, moment_of, struct
 from kbhub.workspace.formats import MARKUP_SUFFIXES, has_markdown, in_markdown, is_native, suffix_of
 
 if TYPE_CHECKING:
@@ -67,8 +67,13 @@ def environment() -> Environment:
     words = {"folder": _folder, "verdict_words": verdict_words, "is_unfinished": is_unfinished}
     made.filters.update(**sizes, **texts, **words, url=partial(quote, safe="/@:"))
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
-    made.globals.update(heading_path=heading_path)
+    made.globals.update(heading_path=heading_path, static=_static)
     return made
+
+
+def _static(name: str) -> str:
+    """Return the address of a static file, which changes with its content."""
+    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 def rendered(name: str, **values: Any) -> str:
@@ -103,12 +108,8 @@ def _coded(text: str) -> Markup:
 
 def _ago(moment: str | float | None, now: float) -> str:
     """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
-    if moment is None:
-        return "never"
-    if isinstance(moment, str):
-        when = datetime.fromisoformat(moment)
-        moment = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    return ago_text(now - moment)
+    seconds = moment_of(moment) if isinstance(moment, str) else moment
+    return "never" if seconds is None else ago_text(now - seconds)
 
 
 DAYS_AHEAD = 200
@@ -140,7 +141,9 @@ CODE_CLASS = "hl-"
 """Begins the classes of highlighted code; `static/kbhub.css` has their colours."""
 
 _WIKI_LINK = re.compile(r"(!?)\[\[([^\[\]\n|]{1,500})(?:\|([^\[\]\n]{1,500}))?\]\]")
-_TAG = re.compile(r"</?([A-Za-z][\w-]*)")
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w-]*)(?P<rest>(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*+>)?")
+_SOURCE = re.compile(r"\ssrc=[\"']?([^\s\"'<>]+)")
+_SIZE = re.compile(r"(\d+)(?:x\d+)?")
 _CITATION = re.compile(r"\[(\d{1,3}(?:, ?\d{1,3})*)\](?!\()")
 _HTML_TAG = re.compile(r"(<(?:\"[^\"]*\"|[^\">])*>)")
 _FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
@@ -154,12 +157,19 @@ _BLOCKS = frozenset(
 )
 
 TAGS = (
-    *("a", "abbr", "b", "blockquote", "br", "caption", "cite", "code", "col", "colgroup", "dd", "del", "details"),
-    *("dfn", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd", "li"),
-    *("mark", "ol", "p", "picture", "pre", "q", "s", "samp", "small", "span", "strong", "sub", "summary", "sup"),
-    *("table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul", "var"),
+    *("a", "abbr", "aside", "b", "blockquote", "br", "caption", "center", "cite", "code", "col", "colgroup", "dd"),
+    *("del", "details", "dfn", "div", "dl", "dt", "em", "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("hr", "i", "img", "ins", "kbd", "li", "mark", "ol", "p", "picture", "pre", "q", "rp", "rt", "ruby", "s"),
+    *("samp", "section", "small", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th"),
+    *("thead", "tr", "tt", "u", "ul", "var", "wbr"),
 )
 """Elements that a document may have; of others the text stays."""
+
+MEDIA = ("audio", "embed", "iframe", "source", "video")
+"""Elements of which a link to what they would play stays."""
+
+UNUSED = (*MEDIA, "button", "font", "form", "input", "label", "nav", "option", "select", "textarea")
+"""Elements that are left out where they have attributes; others that are not allowed may be placeholders."""
 
 _ATTRIBUTES = {
     "a": {"href", "title"},
@@ -235,8 +245,10 @@ def answer_html(text: str, citations: Mapping[int, str] | None = None) -> Markup
 def _tokens(text: str, environment: dict[str, Any], *, only_fences: bool = False) -> list[Token]:
     """Parse Markdown of any site; `[ ]` and `[x]` in front of list items are boxes, and quotes may be callouts."""
     tokens = _parser(only_fences=only_fences).parse(renderable(neutralised(text), tabs=True), environment)
-    _show_unknown_tags(tokens)
+    _make_harmless(tokens)
     for at, token in enumerate(tokens):
+        if align := token.attrs.pop("style", None):  # of a cell of a table
+            token.attrSet("align", str(align).removeprefix("text-align:"))
         children, around = token.children or (), tokens[max(at - 2, 0)]
         box = _BOXES.get(token.content[:4].lower()) if around.type == "list_item_open" else None
         if box and children:
@@ -319,12 +331,15 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
         address = addresses.link(target.strip(), fragment.strip())
         image = addresses.image(target.strip()) if match[1] and address is None else None
         if image:
-            state.push("image", "img", 0).attrs = {"src": image, "alt": target}
-            state.tokens[-1].children, state.tokens[-1].content = [], target
+            size = _SIZE.fullmatch((match[3] or "").strip())
+            state.push("image", "img", 0).attrs = {"src": image, "alt": target, **({"width": size[1]} if size else {})}
+            state.tokens[-1].children = [Token("text", "", 0, content=target)]
             state.env["issued"].add(image)
         else:
             state.env["issued"].add(address)
-            _push_link(state, (match[3] or match[2]).strip(), {"href": address} if address else {"class": "inert"})
+            # As Obsidian writes it: with the heading, without the id of a block.
+            named = " > ".join(filter(None, (target.strip(), "" if fragment.startswith("^") else fragment.strip())))
+            _push_link(state, (match[3] or named).strip(), {"href": address} if address else {"class": "inert"})
     state.pos = match.end()
     return True
 
@@ -348,16 +363,22 @@ def _citation(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _show_unknown_tags(tokens: Sequence[Token]) -> None:
+def _make_harmless(tokens: Sequence[Token]) -> None:
     """Show tags that a document may not have as text, as GitHub does: unclosed ones would swallow the rest."""
 
     def shown(tag: re.Match[str]) -> str:
-        return tag[0] if tag[1].lower() in TAGS else f"&lt;{tag[0][1:]}"
+        name, rest = tag["name"].lower(), tag["rest"] or ""
+        if name in TAGS:
+            return tag[0]
+        if name in UNUSED and rest and (tag["end"] or "=" in rest or " controls" in rest):
+            source = _SOURCE.search(rest) if name in MEDIA else None
+            return f'<a href="{source[1]}">{source[1]}</a>' if source else ""
+        return f"&lt;{tag[0][1:]}"
 
     for token in tokens:
         if token.type in ("html_block", "html_inline"):
             token.content = _TAG.sub(shown, token.content)
-        _show_unknown_tags(token.children or ())
+        _make_harmless(token.children or ())
 
 
 def _is_tab(tokens: Sequence[Token], at: int) -> bool:

@@ -1,7 +1,9 @@
 // Draws the graph that /graph/data describes: documents by folder, links, and what is near in meaning.
 "use strict";
 
-const GROUPS = 8;
+const GROUPS = 8; // colours: the folders with the most documents; the others are grey
+const NEARLY_ALL = 0.75; // share of the documents in a folder, above which those below it have the colours
+const LEVELS = 8; // of folders
 const ROUNDS = 50; // of the layout; after them it hardly moves
 const CELLS = 16; // of the layout's grid, along a side
 const LONG = 32; // characters of a label; all of them are shown to who points at it
@@ -21,6 +23,7 @@ async function draw(place) {
   const color = (name) => colorOf(place, name);
   const colors = [...Array(GROUPS).keys()].map((number) => color(`group-${number}`));
   const grey = color("verdict-unjudged");
+  const folders = foldersOf(data.nodes.map((node) => node.ref)), groups = largest(folders);
   const graph = new graphology.Graph();
   const kept = `graph ${place.dataset.base} ${place.dataset.around}`;
   const places = placed(data.nodes.map((node) => node.ref), data.links, JSON.parse(localStorage.getItem(kept)) ?? {});
@@ -31,7 +34,7 @@ async function draw(place) {
       label: node.label,
       ref: node.ref,
       size: 3 + Math.min(9, Math.sqrt(node.links)),
-      color: node.group < 0 ? grey : colors[node.group],
+      color: colors[groups.indexOf(folders[at])] ?? grey,
     }),
   );
   const line = style.getPropertyValue("--line").trim() && color("graph-line");
@@ -59,7 +62,7 @@ async function draw(place) {
   sigma.on("leaveNode", () => { hovered = null; place.classList.remove("pointing"); sigma.refresh({ skipIndexation: true }); });
   sigma.on("clickNode", ({ node }) => { location.href = `/read?ref=${encodeURIComponent(graph.getNodeAttribute(node, "ref"))}`; });
   const legend = document.querySelector("#graph-groups");
-  data.groups.forEach((name, number) => {
+  groups.forEach((name, number) => {
     const item = document.createElement("li");
     const dot = document.createElement("span");
     dot.className = `dot group-${number}`;
@@ -75,6 +78,27 @@ async function draw(place) {
     localStorage.clear(); // it is full; the next picture starts anew
   }
   note.textContent = "Drag to move, scroll to zoom, click to open.";
+}
+
+// The folder of each ref, with its base; below a folder that has nearly all.
+function foldersOf(refs) {
+  let folders = refs;
+  for (let depth = 1; depth <= LEVELS; depth++) {
+    folders = refs.map((ref) => {
+      const [base, path] = ref.includes("@") ? ref.split(/@(.*)/, 2) : ["", ref];
+      return [base, ...path.split("/").slice(0, -1).slice(0, depth)].filter(Boolean).join("/");
+    });
+    const [first] = largest(folders);
+    if (folders.filter((folder) => folder === first).length <= NEARLY_ALL * refs.length) break;
+  }
+  return folders;
+}
+
+// The names that occur most, but for the empty one.
+function largest(names) {
+  const counts = new Map();
+  names.filter(Boolean).forEach((name) => counts.set(name, (counts.get(name) ?? 0) + 1));
+  return [...counts.keys()].sort((one, other) => counts.get(other) - counts.get(one)).slice(0, GROUPS);
 }
 
 // Writes labels where there is room, those of the largest nodes first, and rather beside a node than across another.

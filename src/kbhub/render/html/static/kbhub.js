@@ -10,7 +10,9 @@ async function fill(place, address) {
   underWay.set(place, control);
   try {
     const answer = await fetch(address, { headers: { "X-Part": "1" }, signal: control.signal });
-    const part = await answer.text();
+    const text = await answer.text();
+    // What is refused comes as a page of its own, or as JSON.
+    const part = answer.ok ? text : new DOMParser().parseFromString(text, "text/html").querySelector("[role=alert]")?.outerHTML ?? text;
     const held = place.contains(document.activeElement) && document.activeElement.getAttribute("href");
     place.innerHTML = part;
     if (held) place.querySelector(`[href="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
@@ -87,6 +89,15 @@ async function searched() {
   document.title = `${form.q.value || "Search"} · kbhub`;
   begin();
 }
+
+// The hits that are shown, again: of the same page, and with the same one chosen.
+async function searchedAgain() {
+  const results = document.querySelector("#results"), current = document.querySelector(".current [data-open]")?.href;
+  if (!results || results.querySelector("#answer") || !(await fill(results, location.href))) return;
+  const same = items().find((item) => item.querySelector("[data-open]").href === current);
+  if (same) choose(same);
+  else begin();
+}
 document.addEventListener("input", ({ target }) => {
   if (!target.matches("#q, #goto") || !target.form.matches("#search, #palette form")) return;
   clearTimeout(soon);
@@ -119,6 +130,15 @@ document.addEventListener("DOMContentLoaded", () => {
     if (link && at >= 0 && href) Object.assign(link, { href, hidden: false });
   }
 });
+
+// The outline shows where one is.
+function mark() {
+  const links = [...document.querySelectorAll(".outline a")], line = innerHeight / 4;
+  const at = links.findLast((link) => link.hash && document.querySelector(link.hash)?.getBoundingClientRect().top < line);
+  links.forEach((link) => (link === at ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+}
+addEventListener("scroll", mark, { passive: true });
+addEventListener("pageshow", mark);
 
 // A diagram is drawn in a frame of its own, which gets nothing but its text; where that fails, the text stays.
 function diagrams() {
@@ -284,7 +304,7 @@ if (banner) {
     const { bases, done, todo } = JSON.parse(event.data);
     banner.hidden = !bases.length;
     banner.textContent = `Indexing ${bases.join(", ")}: ${done} of ${todo} files`;
-    if (before && !bases.length && document.querySelector("#search")) searched();
+    if (before && !bases.length) searchedAgain();
     before = bases.length > 0;
   };
   addEventListener("pagehide", () => source.close());

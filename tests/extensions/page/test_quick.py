@@ -1,0 +1,90 @@
+"""What takes no more than a moment: hits and a document in a real browser, and what is shown of memories."""
+
+import re
+
+from playwright.sync_api import expect
+
+from kbhub.extensions.page.memories import alike, merged_text
+from kbhub.index.catalogue import named_places
+from kbhub.memory.catalog import all_known
+from kbhub.memory.changes import remember
+
+
+def test_search_answers_as_one_types(shared_tab):
+    page = shared_tab.go("/")
+    page.locator("#q").press_sequentially("zeb")
+    expect(page.locator("mark").first).to_have_text("zebra")
+    page.locator("#q").fill("")
+    page.locator("#q").press_sequentially("rolling back")
+    expect(page.locator(".hit").first).to_contain_text("Rolling back")
+    expect(page.locator("mark").first).to_have_text("Roll")
+    expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling+back&mode=hybrid")
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    page.locator("#q").fill("zebras")
+    expect(page.locator("#results")).to_have_text("Open this page with the address printed by kbhub ui.")
+    expect(page.locator("h1")).to_have_text(["Search"])
+    expect(page).to_have_url(re.compile("rolling"))
+    page.context.add_cookies(cookies)
+    shared_tab.complaints.clear()
+
+
+def test_the_hits_of_a_page_stay_when_indexing_ends(shared_tab):
+    page = shared_tab.tab
+    body = 'data: {"bases": ["project"], "done": 0, "todo": 1}\n\ndata: {"bases": [], "done": 1, "todo": 1}\n\n'
+    page.route("**/events", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    with page.expect_response(lambda answer: "x-part" in answer.request.headers and "/?" in answer.url) as fetched:
+        shared_tab.go("/?q=rollback&offset=1")
+    assert "offset=1" in fetched.value.url
+    page.unroute("**/events")
+    expect(page).to_have_url(re.compile("offset=1"))
+
+
+def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_one(environment):
+    text = "# Top\n\n## One `two` {#x}\n\n```\n# no\n```\n\n### Three ##\n\nIt.\n"
+    environment.write("knowledge/a.md", text)
+    (hub := environment.hub()).sync()
+    with hub.index(hub.discovery().project).snapshot() as index:
+        assert [place[3:] for place in named_places(index)] == [("", 1), ("One two", 3), ("Three", 9)]
+
+
+def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
+    page = shared_tab.go("/read?ref=rollback.md:11-13")
+    expect(page.locator("header .chips")).to_have_text(re.compile(r"^\s*status\s+draft\s*$"))
+    expect(page.locator(".trail")).to_have_text(re.compile(r"project\s+/\s+Rolling back"))
+    expect(page.locator(".body table td").first).to_have_text("it hangs")
+    expect(page.locator(".body code .hl-k").first).to_have_text("def")
+    assert page.locator(".body img").evaluate("image => image.complete && image.naturalWidth") == 1
+    assert page.locator(".body .found").first.evaluate("block => block.getBoundingClientRect().top < innerHeight")
+    assert page.locator(".found").count() >= 2
+    expect(page.locator(".body").get_by_text("nothing", exact=True)).not_to_have_attribute("href", "missing.md")
+    around = page.locator(".around")
+    expect(around).to_contain_text("Linked from")
+    expect(around.get_by_role("link", name="Roll back with the previous tag").first).to_be_visible()
+    expect(around).to_contain_text("missing.md")
+    page.get_by_role("link", name="who is on call").click()
+    expect(page).to_have_title("On call · kbhub")
+    page.go_back()
+    page.get_by_role("link", name="deploying", exact=True).click()
+    expect(page.locator(".found").first).to_have_text("Take it out")
+
+
+def test_a_merge_leaves_out_what_is_said_twice_and_nothing_else():
+    texts = ["Deploy on Mondays. Ask Ann.", "Ask Ann. Deploy on Mondays at noon, never later.\n\n```\nrun\n```"]
+    assert merged_text(texts) == "Ask Ann.\n\nDeploy on Mondays at noon, never later.\n\n```\nrun\n```"
+
+
+def test_memories_that_are_alike_are_found(hub):
+    """Each pair once, and no fact with what was rejected; what another one replaces is not named again."""
+    one = remember(hub, "The staging database is wiped on Sundays.").memory
+    two = remember(hub, "Every Sunday the staging database is wiped.", rejected=True).memory
+    remember(hub, "Releases need the VPN.")
+    hub.sync()
+    assert alike(hub, all_known(hub)) == []
+    remember(hub, id=two.id, rejected=False)
+    hub.sync()
+    ((first, _, second, _, similarity),) = alike(hub, all_known(hub))
+    assert {first.facts.id, second.facts.id} == {one.id, two.id}
+    assert 0.65 <= similarity <= 1
+    remember(hub, id=one.id, supersedes=[two.id])
+    assert alike(hub, all_known(hub)) == []
