@@ -122,9 +122,10 @@ def test_a_taken_port_is_told_and_no_address_breaks_the_page(shared, kbhub):
 
 
 def test_read_only_writes_nothing(environment):
-    environment.write("knowledge/deploy.md", "# Deploy\n")
+    environment.write("knowledge/only/deploy.md", "# Deploy\n")
     with served(environment, "--read-only") as page:
         cookie = page.enter()
+        until(lambda: "/ only" in page.ask("/documents", Cookie=cookie)[2])  # the folder of a base that has no other
         form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
         assert '<button name="action"' not in page.ask("/memories", Cookie=cookie)[2]
         assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403

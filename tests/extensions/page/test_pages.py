@@ -293,13 +293,11 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     (changed,) = [one for one in memories(project.hub(), whole=True).memories if "staging" in one.text]
     assert changed.text == "The staging database is wiped on Mondays."
     assert (changed.uses, changed.by) == (2, "user")
-
     page.get_by_label("Move to").select_option("user")
     page.get_by_role("button", name="Move").click()
     expect(page.locator(".properties")).to_contain_text("user@")
     (moved,) = memories(project.hub(), scope="user").memories
     assert (moved.id, moved.uses) == (changed.id, 2)
-
     page.get_by_role("button", name="Forget").click()
     assert tab.dialogs == ["Forget this memory? Its file stays in the trash for a while."]
     expect(page.locator(".memory")).to_have_count(1)
@@ -405,7 +403,7 @@ def test_an_answer_comes_with_its_sources_first(shared_tab):
     page = shared_tab.go("/?mode=ask&q=what+do+I+do+when+the+rollback+hangs")
     expect(page.get_by_label("ask")).to_be_checked()
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
-    expect(page.locator("#answer .sources li").first).to_be_visible()
+    expect(page.locator("#answer .sources a", has_text="Rolling back").first).to_have_text("Rolling back")
     page.locator("#answer .cite").first.click()
     expect(page.locator("article.document")).to_be_visible()
     page = shared_tab.go("/?mode=ask&q=who+brings+the+cake+on+call")

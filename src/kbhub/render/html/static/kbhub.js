@@ -133,7 +133,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
 // The outline shows where one is.
 function mark() {
-  const links = [...document.querySelectorAll(".outline a")], line = innerHeight / 4;
+  const links = [...document.querySelectorAll(".outline a")], line = innerHeight / 2; // as what was found is in the middle
   const at = links.findLast((link) => link.hash && document.querySelector(link.hash)?.getBoundingClientRect().top < line);
   links.forEach((link) => (link === at ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
 }
