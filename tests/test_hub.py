@@ -203,9 +203,12 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
     assert [("project", False)] == [(one.base, one.new_index) for one in behind]
     assert 4 <= behind[0].files <= 5  # new.md, saved a moment ago, may be looked at again
     assert any(f"not indexed yet ({behind[0].files})" in note for note in hub.search("zebra").notes)
+    unknown = hub.search("okapi")  # it may be in the others
+    assert (None, ()) == (unknown.verdict, unknown.unmatched)
 
     hub.sync()
     assert not any("not indexed yet" in note for note in hub.search("zebra").notes)
+    assert ("okapi",) == hub.search("okapi").unmatched
 
 
 def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index_unless_they_are_too_many(

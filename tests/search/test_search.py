@@ -12,6 +12,7 @@ from kbhub.errors import UsageError
 from kbhub.index.sqlite.index import IndexWriter
 from kbhub.render.search import search_answer, search_report
 from kbhub.render.terminal import text as text_of
+from kbhub.search import judge
 from kbhub.search.document_signals import HALF_LIFE_DAYS, recency
 from kbhub.search.judge import NEAR_ONLY, NEWEST, NOT_COVERED
 from kbhub.search.search import search_assisted
@@ -219,6 +220,15 @@ def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environme
     for number in range(4):
         environment.write(f"knowledge/{number}.md", f"# Meeting {number}\n\n{about}{named} {about}\n")
     assert search(environment, "Transloco").verdict == "weak"
+
+
+def test_words_of_many_documents_are_covered_where_they_are_a_heading(environment, monkeypatch):
+    monkeypatch.setattr(judge, "confidence", lambda *_: judge.WEAK)
+    for number in range(5):
+        environment.write(f"knowledge/{number}.md", f"# Meeting {number}\n\nThe plan of test {number} was late.\n")
+    environment.write("knowledge/minutes.md", "# Minutes\n\n## The test plan\n\nWe wait.\n")
+    asked = ("test plans", "late plan", "plan")
+    assert [search(environment, text).verdict for text in asked] == ["strong", "weak", "weak"]
 
 
 @pytest.mark.parametrize("query", ["the quokka", "tag:marsupial"])

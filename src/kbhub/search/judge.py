@@ -10,7 +10,7 @@ from operator import itemgetter
 from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
-from kbhub.search.evidence import asking, cohesion, gap, is_identifier, is_name, rarity
+from kbhub.search.evidence import WHOLLY, asking, cohesion, gap, is_identifier, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
@@ -145,7 +145,7 @@ def judge(
         stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}
         rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, content, stems) for one in literal.values())
         best = max(best, STRONG if named or rare else WEAK)
-    if any(hit.sought for hit in hits):
+    if any(hit.sought for hit in hits) or (len(texts) > 1 and any(of[0].heading >= WHOLLY for _, of in likely)):
         best = max(best, STRONG)
     doubtful = any(is_name(word) or word.isdecimal() for word in unmatched)
     return (min(best, ABSENT_NAME) if doubtful else best), named
@@ -248,10 +248,10 @@ def unfinished(bases: OpenBases, hits: Sequence[Hit]) -> list[str]:
             done, todo = progress[name]
             if done < todo:  # otherwise, all is there, and the index is tidied
                 notes.append(f"{name}{_UNFINISHED} ({done} of {todo} files).")
-        elif not base.complete:
-            notes.append(f"{name}{_UNFINISHED}.")
         elif count := behind.get(name):
             notes.append(f"{name} has changed files that are not indexed yet ({count}); this answer may lack them.")
+        elif not base.complete:
+            notes.append(f"{name}{_UNFINISHED}.")
         if name in failed:
             notes.append(f"{name} is searched as last indexed: {failed[name]}")
     return notes

@@ -195,7 +195,7 @@ class OpenBase:
     comparable: bool
     """Whether its vectors come from the current embedder."""
     complete: bool = True
-    """Whether its first indexing is done; before that, absence proves nothing."""
+    """Whether all of its files are indexed, as far as is known; before that, absence proves nothing."""
 
 
 @struct(frozen=False)

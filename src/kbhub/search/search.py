@@ -102,8 +102,9 @@ def _opened(
                 raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
             stack.enter_context(index.snapshot())
             comparable = index.meta("embedder") == fingerprint
-            complete = index.meta("synced") is not None
-            if not complete and not base.engine:
+            synced = index.meta("synced") is not None
+            complete = synced and not hub.state(Freshness).behind.get(base.id)
+            if not synced and not base.engine:
                 lacking.append((base, index.paths()))
         except (BaseUnavailable, IndexUnavailable) as error:
             state, reason = hub.state(Freshness), str(error)
