@@ -133,8 +133,6 @@ KEY_DIGITS = 32
 ID_CHARACTERS = 8
 """40 bits, as for memories."""
 
-HOUR_SECONDS = 3600.0
-
 TOP = 3
 
 
@@ -144,17 +142,15 @@ SIMILARITY = 0.85
 BLOCK = 256
 """Queries compared with all others at a time: 10 MB of similarities for 10,000 queries."""
 
-TIE_DIGITS = 5
-"""Digits to which centrality is compared; float32 sums are no more precise."""
-
 
 @struct
 class Cluster:
     """Queries that ask the same."""
 
-    center: Distinct
+    leader: Distinct
+    """The most frequent."""
     vector: NDArray[np.float32]
-    """Of the center, shape (dimensions,)."""
+    """Of the leader, shape (dimensions,)."""
     keys: tuple[str, ...]
     """Of all queries, the most frequent first."""
     count: int
@@ -188,19 +184,14 @@ def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: i
                 leaders[number] = number
     groups = []
     for leader in np.unique(leaders):
-        numbers = np.flatnonzero(leaders == leader)
-        members, inside = tuple(queries[number] for number in numbers), vectors[numbers]
-        counts = [query.count for query in members]
-        if (count := sum(counts)) < least:
+        members = [queries[number] for number in np.flatnonzero(leaders == leader)]
+        if (count := sum(query.count for query in members)) < least:
             continue
-        # The one with the greatest mean similarity to all; on a tie, the most frequent.
-        nearness = np.round(inside @ (np.asarray(counts, np.float32) @ inside) / count, TIE_DIGITS)
-        center = numbers[np.argmax(nearness)]
         keys, last = tuple(query.key for query in members), max(query.last for query in members)
         clients = tuple(sorted({client for query in members for client in query.clients}))
         unanswered = sum(query.none for query in members) > sum(query.strong + query.weak for query in members)
-        groups.append(Cluster(queries[center], vectors[center], keys, count, last, clients, unanswered))
-    return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.center.key))
+        groups.append(Cluster(queries[leader], vectors[leader], keys, count, last, clients, unanswered))
+    return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.leader.key))
 
 
 class KnownGaps:
@@ -260,9 +251,9 @@ def find_gaps(hub: Hub, log: QueryLog, deadline: float) -> tuple[list[str], list
                 reopened.append(counted.question)
             log.put(counted, before=gap.state)
         elif free > 0 and cluster.unanswered:
-            key = _hashed(cluster.center.key)
+            key = _hashed(cluster.leader.key)
             id_ = base64.b32encode(hashlib.sha256(key.encode()).digest())[:ID_CHARACTERS].decode("ascii").lower()
-            new = _counted(LoggedGap(id_, key, cluster.center.subject, "open", now), cluster)
+            new = _counted(LoggedGap(id_, key, cluster.leader.subject, "open", now), cluster)
             if _answer(hub, new.question)[1] and log.put(new):
                 free -= 1
                 opened.append(new.question)
@@ -317,7 +308,7 @@ def described(gap: LoggedGap) -> Gap:
 
 
 def _counted(gap: LoggedGap, cluster: Cluster) -> LoggedGap:
-    question = cluster.center.subject[:QUESTION_CHARACTERS]
+    question = cluster.leader.subject[:QUESTION_CHARACTERS]
     return replace(gap, question=question, count=cluster.count, last=cluster.last, clients=cluster.clients)
 
 
@@ -325,7 +316,7 @@ def summary(hub: Hub) -> QuerySummary:
     """Summarise the queries of the last hour and the known open gaps."""
     logged = hub.config().settings.log.queries
     try:
-        counts = log_of(hub).verdicts(hub.options.clock() - HOUR_SECONDS)
+        counts = log_of(hub).verdicts(hub.options.clock() - DAY_SECONDS / 24)
         gaps = list_gaps(hub)
     except QueryLogUnavailable:  # `status` works without it
         return QuerySummary(logged=logged)
@@ -392,11 +383,11 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
         and cluster.unanswered
         and known.about(cluster) is None
         and time.monotonic() < deadline
-        and not _answer(hub, cluster.center.subject)[0]
+        and not _answer(hub, cluster.leader.subject)[0]
     )
     unanswered = tuple(
         Unanswered(
-            question=cluster.center.subject[:QUESTION_CHARACTERS],
+            question=cluster.leader.subject[:QUESTION_CHARACTERS],
             count=cluster.count,
             needed=LEAST - cluster.count,
             last_asked=timestamp(cluster.last),
