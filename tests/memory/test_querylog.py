@@ -283,20 +283,6 @@ def test_a_cluster_has_five_queries_at_least_that_are_near_above_a_cosine_of_085
     assert grouped([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
 
 
-def test_clusters_do_not_depend_on_the_order_of_the_queries():
-    generator = np.random.default_rng(7)
-    centers = generator.normal(size=(40, 16))
-    vectors = np.repeat(centers, 20, axis=0) + 0.2 * generator.normal(size=(800, 16))
-    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    queries = [distinct(f"q{number}", 1 + number % 3) for number in range(800)]
-    expected = [one.keys for one in grouped(queries, vectors)]
-    order = list(range(800))
-    random.Random(7).shuffle(order)
-    found = grouped([queries[number] for number in order], vectors[order])
-    assert len(expected) >= 40
-    assert [one.keys for one in found] == expected
-
-
 SOURCE = Path(__file__).parents[2] / "src"
 ASKED = 6
 """Queries of an agent for each memory of its own."""

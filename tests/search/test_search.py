@@ -227,8 +227,8 @@ def test_words_of_many_documents_are_covered_where_they_are_a_heading(environmen
     for number in range(5):
         environment.write(f"knowledge/{number}.md", f"# Meeting {number}\n\nThe plan of test {number} was late.\n")
     environment.write("knowledge/minutes.md", "# Minutes\n\n## The test plan\n\nWe wait.\n")
-    asked = ("test plans", "late plan", "plan")
-    assert [search(environment, text).verdict for text in asked] == ["strong", "weak", "weak"]
+    verdicts = [search(environment, text).verdict for text in ("test plans", "late plan", "plan")]
+    assert verdicts == ["strong", "weak", "weak"]
 
 
 @pytest.mark.parametrize("query", ["the quokka", "tag:marsupial"])

@@ -260,10 +260,14 @@ _EMPTY_OR_LISTED = re.compile(
 )
 """An empty heading, what begins the text of a definition list, and lines of only a tag or pictures."""
 
+_PADDING = re.compile(r"(?<=\S ) +|(?<=-{3})-+")
+"""What aligns the columns of a table."""
+
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
-# None of them begins at a letter of prose, which halves the time of a warm search's excerpts.
-_START = r"(?=[^\w \t]|[ \t](?<![ \t]{2})[ \t]*(?:[^\w \t]|1\.)|1\.|import|export)"
+_FIRST = r"[<{/\[!>*+:%^=&-]"
+# None of them begins at a letter of prose or at other marks, which halves the time of a warm search's excerpts.
+_START = rf"(?={_FIRST}|[ \t](?<![ \t]{{2}})[ \t]*(?:{_FIRST}|1\.)|1\.|import|export)"
 _CONTINUED = rf"\A(?:{_PROPERTY})+\s*/?>"
 _UNRENDERED = re.compile(rf"{_START}(?:{_HIDDEN})|{_CONTINUED}", re.MULTILINE)
 _UNREADABLE = re.compile(
@@ -279,12 +283,13 @@ def readable(text: str) -> str:
     """Return Markdown as the readers of its site see it, with its lines where they were.
 
     What only a site understands is gone, and so are diagrams, embeds and definitions of links; a link by reference is
-    its text, and an admonition or a tab begins with its title, if it has one.
+    its text, an admonition or a tab begins with its title, if it has one, and the columns of a table are not aligned.
     """
     code = _code(text)
     lines = _cleared(text, code, _UNREADABLE)
     for number, line in enumerate(lines):
         if number not in code:
+            line = _PADDING.sub("", line) if line.lstrip().startswith("|") else line
             lines[number] = _EMPTY_OR_LISTED.sub("", line)
         elif code[number] == NO_TEXT:
             lines[number] = ""
@@ -411,7 +416,7 @@ MOST_BESIDE = 3
 
 def states(text: str) -> bool:
     """Return whether Markdown has more than headings, pictures, links, comments, questions, and what leads to them."""
-    for block in _BLOCK_STARTS.split(COMMENT.sub("", text)):
+    for block in filter(_WORD.search, _BLOCK_STARTS.split(COMMENT.sub("", text))):
         plain, links = _LINKS.subn(" ", block)
         leads = plain.rstrip("*_ \t\n").endswith(("?", ":", "\uff1f", "\uff1a")) and not _ENDED.search(plain)
         if not leads and any(islice(_WORD.finditer(plain), MOST_BESIDE if links else 0, None)):
@@ -464,7 +469,7 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
             title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
             kind = opening["type"] or (opening["kind"] if quotes or _NOTICE.fullmatch(opening["kind"] or "") else "")
             name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else _named(title, kind, quotes=quotes, marked=tabs)
-            line = f"{opening['indent']}{name}"
+            line = f"{opening['indent']}{name}" if opening["title"] != "" else ""  # a title that is left out on purpose
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
         # One that nothing closes would quote the rest.
         if opening and len(opened) < MOST_OPEN and (not opening["colons"] or closings > len(opened)):

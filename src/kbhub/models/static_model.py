@@ -464,8 +464,8 @@ class QueryVectors:
 
     def plain_tokens(self, texts: Iterable[str]) -> list[list[int] | None]:
         """Return the token ids of texts, ignoring case; None for one that needs the tokenizer."""
-        words = [_WORDS.findall(known_marks(text)) if self._is_plain(text) else None for text in texts]
         self._tokens = known = self._tokens if len(self._tokens) <= WORDS_KEPT else {}
+        words = [[text] if text in known else _words_of(text) for text in texts]
         new, found = set(chain.from_iterable(filter(None, words))).difference(known), list[list[int] | None]()
         listed = self._lexicon.tokens(new) if new else {}
         for word in new:
@@ -478,9 +478,11 @@ class QueryVectors:
             found.append([*chain(*ids)] if own is not None and all(ids) else None)
         return found
 
-    def _is_plain(self, text: str) -> bool:
-        """Return whether a text is short and has no mark with which special tokens start."""
-        return len(text) <= LONGEST_PLAIN and "[" not in text and text.replace("\n", " ").isprintable()
+
+def _words_of(text: str) -> list[str] | None:
+    """Return the words of a text that is short and has no mark with which special tokens start, else None."""
+    plain = len(text) <= LONGEST_PLAIN and "[" not in text and text.replace("\n", " ").isprintable()
+    return _WORDS.findall(known_marks(text)) if plain else None
 
 
 def _looked_up(pieces: Sequence[bytes], word: str) -> list[int]:

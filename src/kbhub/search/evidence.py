@@ -115,6 +115,7 @@ def asking(words: Collection[str]) -> set[str]:
     return found if others and all(is_name(word) or word.isdecimal() for word in others) else set()
 
 
+@lru_cache(maxsize=CACHED)
 def words_of(path: str) -> str:
     """Map `runbooks/kafkaRestart.md` to `runbooks/kafkaRestart runbooks kafka Restart`."""
     name = str(PurePosixPath(path).with_suffix(""))
@@ -270,7 +271,7 @@ class QueryTerms:
                 defined += weight
         for subject in subjects:
             own = frozenset(short_stems(subject)) - _STOPPED
-            if own - titles:
+            if own - titles and own & self._stems:
                 has = sum([weight for stems, weight in self._weights if own.issuperset(stems)]) / self._total
                 asked = max(asked, (has * len(self._stems & own) / len(own)) ** 3)
         missing = tuple([(word, rare) for word, stems, rare in terms if not everywhere.issuperset(stems)])
