@@ -246,7 +246,6 @@ def test_a_faded_memory_ranks_below_a_fresh_equal_and_use_lifts_it_above(hub, cl
     result = search(hub, "when does the staging cluster restart")
     assert place(result, "gamma") < place(result, "alpha")
     assert 0.9 <= result.hits[place(result, "alpha")].trace.factors["strength"] < 1
-
     clock.now += 60
     remember(hub, id=first.memory.id)  # both hold
     search(hub, "staging")
@@ -302,10 +301,13 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one
     remember(hub, id=old.id)
     first, second = search(hub, QUESTION).hits
     assert (first.ref, first.outdated, second.outdated) == (old.ref, None, None)
-
     settled = remember(hub, id=new.memory.id, supersedes=[old.id]).memory
     assert (settled.supersedes, settled.may_supersede) == ((old.id,), ())
     assert [hit.outdated for hit in search(hub, QUESTION).hits] == [None, f"superseded by {settled.id}"]
+    remember(hub, "We deploy on Tuesdays after the standup.")  # in hardly any of the same words
+    clock.now += 60
+    remember(hub, "Deploys happen on Thursdays now.")
+    assert ["Thursdays" in hit.excerpt for hit in search(hub, "when do we deploy").hits[:2]] == [True, False]
 
 
 def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment, hub):
@@ -317,7 +319,6 @@ def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_super
     for number in range(1, 120):
         text = file.read_text().replace("station0", f"station{number}").replace(other.id, f"s{number:07}")
         environment.write(file.with_name(f"station{number}.md"), text)
-
     for text, mode in product(("mascot heron", "mascot_id"), ("keyword", "hybrid", "semantic")):
         hub.sync()
         hits = hub.search(Query(text=text, mode=mode)).hits
@@ -328,7 +329,6 @@ def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_super
 
 def test_strength_is_decay_times_confidence():
     """A memory fades evenly over 180 days down to a tenth; confidence starts with the source, and grows by doubling.
-
     A use in the future, by another machine's clock, makes it no stronger than it can be.
     """
     now = 1_000_000_000.0

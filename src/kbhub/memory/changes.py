@@ -36,7 +36,6 @@ from kbhub.memory.files import (
     wording,
 )
 from kbhub.memory.results import Did, Forgotten, Memory, Near, Remembered
-from kbhub.search.conversations import SAME_SUBJECT
 from kbhub.search.document_signals import MOST_MISLED, Facts, Source, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
 from kbhub.values import DAY_SECONDS
@@ -172,8 +171,7 @@ def _new(hub: Hub, text: str, wanted: Mapping[str, Any], older: Sequence[MemoryF
             fields["project"] = ""
     near = catalog.nearest(hub, shelves, fields["title"], text)
     if not older and not rejected:  # to reject a way is to say nothing newer about it, and the other way round
-        same_subject = [one.facts for one, _, subject in near[:NEAR_SHOWN] if subject >= SAME_SUBJECT]
-        fields["may_supersede"] = tuple([facts.id for facts in same_subject if not facts.rejected])
+        fields["may_supersede"] = tuple([one.facts.id for one, *_ in near[:NEAR_SHOWN] if not one.facts.rejected])
     replaced = {memory.key for memory in older}
     for memory in chain([one for one, _, _ in near], *[catalog.unindexed(hub, other) for other in shelves]):
         if memory.wording == words:

@@ -238,7 +238,7 @@ session is one turn; of the many turns in a chunk of any other conversation, one
 OTHER_COVERAGE, OTHER_SUBJECT = 0.375, 0.72
 """The same for other conversations, and the least `likeness` there."""
 
-LEAST_SCORE, LEAST_DECLARED = 0.3, 0.2
+LEAST_SCORE, LEAST_DECLARED = 0.3, 0.4
 """Least score of a newer hit, as a share of the older one's; and where it was found similar when it was written."""
 
 ABOVE = 1e-6
