@@ -8,7 +8,6 @@ import signal
 import stat
 import sys
 import threading
-import time
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +52,6 @@ from kbhub.server.daemon.protocol import (
     running,
     try_lock,
 )
-from kbhub.workspace.files import RACY_SECONDS
 from kbhub.workspace.tool_names import CORE
 from test_frames import CASES, fuzz_window, judge
 
@@ -364,14 +362,16 @@ def noted(tmp_path_factory):
     What changed in the last two seconds is not noted, as it may change once more and look the same.
     """
     place = furnish(make_environment(tmp_path_factory.mktemp("noted")), "canary")
-    with windows(place) as begin:
-        time.sleep(RACY_SECONDS)
+
+    def answered():
         window = begin(inside=True)
-        answers = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
-        notes = folder_of(place).notes
-        until(lambda: any("initialize" in note.read_text() for note in notes.glob("*.json")))
+        told = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
         window.end()
-        yield place, begin, answers
+        noted = [note.read_text() for note in folder_of(place).notes.glob("*.json")]
+        return told if any("initialize" in note for note in noted) else None
+
+    with windows(place) as begin:
+        yield place, begin, until(answered)
 
 
 @pytest.fixture
