@@ -386,7 +386,7 @@ def test_not_every_tag_of_front_matter_can_stand_in_the_text(tag):
 
 UNSEEN = [
     ("| a    |  b\n|------|:---\n| `c`  |  d  e\n\n    a    |  b", "| a | b\n|---|:---\n| `c` | d e\n\n    a    |  b"),
-    ('!!! note ""\n    Text.\n', "\nText.\n"),
+    ("| `a  b  |  -----`  |  -----c |", "| `a  b  |  -----` | -----c |"), ('!!! note ""\n    Text.\n', "\nText.\n"),
     ('import Table from "@site/src/Table";', ""), ("import {\n  A,\n} from '@site/x'", "\n\n"),
     ("export const rows = [\n  1,\n];", "\n\n"),
     ("<AdrTable frontMatter={frontMatter}></AdrTable>\nA{' '}\nb", "\nA\nb"),

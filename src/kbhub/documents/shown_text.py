@@ -260,8 +260,8 @@ _EMPTY_OR_LISTED = re.compile(
 )
 """An empty heading, what begins the text of a definition list, and lines of only a tag or pictures."""
 
-_PADDING = re.compile(r"(?<=\S ) +|(?<=-{3})-+")
-"""What aligns the columns of a table."""
+_PADDING = re.compile(r"(?<!`)(`++[^`]+`+)|(?<=\S ) +|(?<=[ |:]-{3})-+(?=:? *\|)")
+"""Code, which stays, and what aligns the columns of a table."""
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
@@ -289,7 +289,7 @@ def readable(text: str) -> str:
     lines = _cleared(text, code, _UNREADABLE)
     for number, line in enumerate(lines):
         if number not in code:
-            line = _PADDING.sub("", line) if line.lstrip().startswith("|") else line
+            line = _PADDING.sub(r"\1", line) if line.lstrip().startswith("|") else line
             lines[number] = _EMPTY_OR_LISTED.sub("", line)
         elif code[number] == NO_TEXT:
             lines[number] = ""
