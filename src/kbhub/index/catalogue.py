@@ -23,8 +23,8 @@ MOST_PLACED = 500
 
 LAST_CHARACTER = "\U0010ffff"
 
-_HEADING = re.compile(r"\n#{1,6}[ \t]+([^\s#].*?)[ \t#]*(?:\{[#.:][^{}\n]*\})?[ \t]*(?=\n|\Z)")
-_FENCED = re.compile("```|~~~")
+_CLOSING = r"(?<![ \t])(?:[ \t]++#++)?[ \t]*+(?:\{[#.:][^{}\n]*+\}[ \t]*+)?$"
+_HEADING = re.compile(rf"\n#{{1,6}}[ \t]+([^\s#](?:(?!{_CLOSING})[^\n])*+)", re.MULTILINE)
 
 
 def paths_with(index: Index, parts: Collection[str]) -> list[str]:
@@ -287,8 +287,8 @@ def named_places(index: Index) -> list[tuple[str, str, str, str, int]]:
             for path, kind, title, headings, line, text in rows:
                 found.setdefault((path, kind, title, ""), 1)
                 written = _HEADING.finditer(f"\n{text}") if has_markdown(path) else ()
-                named = [(unmarked(heading[1]), text.count("\n", 0, heading.start())) for heading in written]
-                code = [*code_blocks(text.split("\n"))] if named and _FENCED.search(text) else []
+                named = [(" ".join(unmarked(one[1]).split()), text.count("\n", 0, one.start())) for one in written]
+                code = [*code_blocks(text.split("\n"))] if named and ("```" in text or "~~~" in text) else []
                 for name, number in [*named, *((name, 0) for name in texts_of(headings)[-1:])]:
                     if name != title and not any(first <= number < end for first, end in code):
                         found.setdefault((path, kind, title, name), line + number)

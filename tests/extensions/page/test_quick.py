@@ -40,11 +40,11 @@ def test_the_hits_of_a_page_stay_when_indexing_ends(shared_tab):
 
 
 def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_one(environment):
-    text = "# Top\n\n## One `two` {#x}\n\n```\n# no\n```\n\n### Three ##\n\nIt.\n"
+    text = f"# Top\n\n## One `two` {{#x}}\n\n```\n# no\n```\n\n### C# ## {{#c}}\n\nIt.\n\n# a{' ' * 3_000}b\n"
     environment.write("knowledge/a.md", text)
     (hub := environment.hub()).sync()
     with hub.index(hub.discovery().project).snapshot() as index:
-        assert [place[3:] for place in named_places(index)] == [("", 1), ("One two", 3), ("Three", 9)]
+        assert [place[3:] for place in named_places(index)] == [("", 1), ("One two", 3), ("C#", 9), ("a b", 13)]
 
 
 def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
