@@ -388,6 +388,7 @@ def test_what_kbhub_did_not_write_is_left_out(two, shelf, theirs, remote):
     assert (one.sync().there.added, other.sync().here.added) == (1, 2)
 
 
+@pytest.mark.slow
 def test_git_pushes_only_after_what_it_fetched_and_runs_no_hook(over_git, remote, tmp_path):
     """No branch and no tag goes along."""
     project = over_git.environment.project

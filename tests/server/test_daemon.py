@@ -357,10 +357,7 @@ DISCOVER = {"method": "server/discover", "params": {"_meta": META}}
 
 @pytest.fixture(scope="module")
 def noted(tmp_path_factory):
-    """A project, what opens its windows, and what the daemon answered to both first requests when it left a note.
-
-    What changed in the last two seconds is not noted, as it may change once more and look the same.
-    """
+    """A project, what opens its windows, and what the daemon answered to both first requests when it left a note."""
     place = furnish(make_environment(tmp_path_factory.mktemp("noted")), "canary")
 
     def answered():
@@ -368,7 +365,7 @@ def noted(tmp_path_factory):
         told = [window.ask(DISCOVER)["result"], window.handshake()["result"]]
         window.end()
         noted = [note.read_text() for note in folder_of(place).notes.glob("*.json")]
-        return told if any("initialize" in note for note in noted) else None
+        return told if any("initialize" in note for note in noted) else None  # something changed just before
 
     with windows(place) as begin:
         yield place, begin, until(answered)

@@ -355,6 +355,7 @@ def test_a_git_in_a_searched_folder_is_not_run(folder, monkeypatch):
     assert {None} == set(committed(folder).values())
 
 
+@pytest.mark.slow
 def test_documents_know_their_last_commit(folder, tmp_path):
     """Age comes from history, is followed to later commits, to another history, and through links.
 

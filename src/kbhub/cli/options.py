@@ -199,7 +199,7 @@ def log_to_stderr() -> None:
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
         logger.propagate = False  # the server's own handler would print it twice
-    log.debug("kbhub %s, Python %s, %s", __version__, platform.python_version(), platform.platform())
+    log.debug("kbhub %s, Python %s, %s %s", __version__, platform.python_version(), sys.platform, platform.release())
 
 
 def standard_input(limit: int, of: str) -> str:

@@ -192,6 +192,7 @@ def short(text):
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+@pytest.mark.slow
 def test_a_moved_file_is_followed_unless_the_page_speaks_of_it(repository):
     """Moved in a commit, or just now; with a change; and, with the page itself moved, since before that."""
     for name in "abcd":
