@@ -25,6 +25,7 @@ from kbhub.memory.lists import memories
 from kbhub.render import terminal
 from kbhub.render.report import model_answer
 from kbhub.render.search import answer_markdown, answer_notes, answer_report
+from kbhub.sync.freshness import Freshness
 from ollama_server import running_ollama
 
 CITED = "Roll back first [1]. It takes ninety seconds [1]. The moon is cheese. So it is [9]."
@@ -268,6 +269,8 @@ def test_an_uncertain_answer_says_so_first_and_quotes_three_passages(environment
     cases = {"who sponsors a wave": "not_covered", "wave sponsor": "not_covered", "Woher kommt wave 3?": "written"}
     assert {text: ask(hub, text, options=AskOptions(threshold=0.0)).outcome for text in cases} == cases
     assert not ask(hub, "איך אני משחזר את הגיבוי?").references
+    hub.state(Freshness).behind["project"] = 99  # so that there is no verdict
+    assert ask(hub, "what happens to a late wave", options=AskOptions(threshold=0.0)).text == answer.text
 
 
 def test_a_correction_is_quoted_and_not_what_it_corrects(environment):

@@ -462,7 +462,6 @@ def test_admonitions_and_tabs_are_quotes_or_headed_for_a_renderer_and_what_nothi
     text = '!!! tip\n\n    Do it.\n\n    ```sh\n    ls\n    ```\n\n=== "Linux"\n\n    apt\n\nEnd [x].\n\n[x]: x.md'
     quoted = "> **Tip**  \n>\n> Do it.\n>\n> ```sh\n> ls\n> ```\n\n**Linux**  \n\napt\n\nEnd [x].\n\n[x]: x.md"
     listed = "1. One\n\n   :::info\n\n   Two.\n\n   :::\n\n2. Three"
-
     warning = '{{< warning title="Mind" >}}\nIt hurts.\n{{< /warning >}}\nEnd.'
     assert renderable(warning) == "> **Mind**  \n> It hurts.\n\nEnd."
     assert renderable("{{< note >}} stays open") == " stays open"

@@ -181,7 +181,6 @@ def test_an_answer_is_judged_hits_say_what_lies_where_and_pages_that_share_a_par
     shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
     hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
     assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")
-
     # The title says which of them is meant.
     options = "Use `--verbose` to see what is done, `--dry-run` to see what would be, `--yes` to be asked nothing.\n"
     for name in ("push", "pull"):
@@ -480,7 +479,6 @@ def test_what_a_model_made_up_proves_little_and_spelling_filters_and_exclusions_
     assert refs(result)[0] == "lunch.md"
     assert result.verdict != "strong"
     assert hub.search(query.model_copy(update={"queries": ("canteen opens at noon for lunch",)})).verdict == "strong"
-
     # Other wordings bring nothing in that the user left out, and no note of their own.
     narrow = Query(text="undo deploy tag:ops", limit=10, queries=("lunch tag:food", "zzzzyx"), passage="At noon.")
     result = hub.search(narrow)

@@ -27,7 +27,7 @@ from kbhub.index.query.spelling import known_stems
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
 from kbhub.search.evidence import QueryTerms, gap, rarity, words_of
-from kbhub.search.judge import LEADING_NOTES, NEWEST, is_unfinished
+from kbhub.search.judge import LEADING_NOTES, NEWEST, STRONG, is_unfinished
 from kbhub.search.plan import TermWeights
 from kbhub.search.search import NO_LLM_INSTALLED, LlmOptions, search_assisted
 from kbhub.types import Query
@@ -40,8 +40,7 @@ SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
 """Limits of direct passages shown verbatim with an answer, and of their estimated tokens; the first is always shown."""
 
 NEAREST_TEXT = "This is the nearest found; it may not be an answer."
-"""First sentence of an answer without a model, unless the verdict is `strong`: of 40 questions in the field of their
-bases that nothing answers, at most 3 get that."""
+"""First sentence of an answer without a model, unless its best score is `STRONG`: docs/how-to/ask.md."""
 
 NEAREST_QUOTED = 3
 
@@ -114,7 +113,7 @@ def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
 
 def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
     """Build an answer from sentences of the passages, or of passages alone if they have no sentence."""
-    uncertain = prepared.verdict == "weak"
+    uncertain = prepared.verdict != "strong" and max([one.score or 0.0 for one in prepared.passages]) < STRONG
     if uncertain and _lacks_asked_word(prepared):
         return finish_unwritten(prepared.model_copy(update={"outcome": "not_covered"}), why)
     nearest = prepared.passages[:NEAREST_QUOTED] if uncertain else prepared.passages

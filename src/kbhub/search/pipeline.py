@@ -141,7 +141,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         hits.sort(key=attrgetter("score"), reverse=True)
 
     complete, known = bases.complete, [*[fix.typed.casefold() for fix in fixes], *" ".join(plan.named).split()]
-    unmatched = [word for word in words.unmatched if word.casefold() not in known] if complete else []
+    unmatched = [word for word in words.unmatched if word.casefold() not in known]
     asking = evidence.asking([term.text for term in plan.sought])
     trust, named = judge.judge(hits, plan, bases, unmatched, embedded=vector is not None)
 
@@ -170,7 +170,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         query=query.text.encode("utf-8", "replace").decode("utf-8"), mode=mode, filters=plan.filters,
         hits=described(page, plan, bases, (*plan.sought, *[fix.term for fix in fixes]), scale),
         total=total, total_exact=not ends,
-        unmatched=tuple(dict.fromkeys([word for word in unmatched if word not in asking])),
+        unmatched=tuple(dict.fromkeys([word for word in unmatched if complete and word not in asking])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         terms=(*[term.text for term in plan.sought], *[fix.used for fix in fixes]),
     )  # fmt: skip
