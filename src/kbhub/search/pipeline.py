@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EXCERPT_CHARACTERS = 800
-"""Length of a hit's excerpt; renderers of several hits shorten all but the first."""
+EXCERPT_CHARACTERS = 760
+"""Length of a hit's excerpt, as with 800 no more lines that answer are shown; the first of several has all of it."""
 
 SECOND_CHARACTERS = 300
 """Of these, what a second passage of the first hit's document takes, if it may answer as well."""
