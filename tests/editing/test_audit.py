@@ -72,7 +72,6 @@ def test_links_that_lead_somewhere_are_left_alone(audited, environment):
     report = audited(
         {"a.md": text, "b.md": "# B\n\n## Part two\n\n[[a]]\n", "data.csv": "1\n", "sub/README.md": "# S\n"}
     )
-
     assert report.findings == ()
 
 
@@ -212,7 +211,6 @@ def test_documents_without_title_or_text_are_told(audited):
         },
         checks=["titles"],
     )  # fmt: skip
-
     assert [(one.ref, one.message) for one in report.findings] == [
         ("empty.md", "The document is empty."),
         ("no-title.md", "No title: neither a heading nor `title` in front matter."),
@@ -230,7 +228,6 @@ def test_stale_documents_are_told_once_for_their_gravest_reason(audited, environ
     ]
     files = {f"{number}.md": f"---\n{front}\n---\n# A\n" for number, front in enumerate(fronts)}
     report = audited(files | {"old.md": "# Old\n"}, hub=environment.hub(clock=lambda: now), checks=["stale"])
-
     assert {one.ref: (one.severity, one.line) for one in report.findings} == {
         "0.md": ("info", None), "1.md": ("warning", 3), "2.md": ("warning", 3), "3.md": ("info", 3),
         "4.md": ("info", 3), "old.md": ("info", None),
@@ -270,7 +267,6 @@ def test_what_the_build_of_a_site_knows_is_no_finding(audited):
         "static/img/f.png": "x",
     }
     report = audited(files, checks=["links", "headings", "titles", "spelling", "orphans"])
-
     assert [one.message for one in report.findings] == ["The link to '/gone/' is broken: no such document or file."]
 
 
@@ -330,7 +326,6 @@ def test_nearly_the_same_text_is_told_with_how_much_is_the_same(audited):
         "short2.md": "a few words!",
     }
     report = audited(files, checks=["duplicates"])
-
     assert [(one.ref, one.others) for one in report.findings] == [("ja2.md", ("ja.md",)), ("near.md", ("a.md",))]
     assert report.findings[1].message.startswith("The text is 9")
 

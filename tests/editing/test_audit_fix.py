@@ -109,7 +109,6 @@ def test_tags_are_mended_however_they_are_written(environment):
         environment.write(f"knowledge/{number}.md", f"---\ntitle: A\n{before}\n---\ntext\n")
     hub = synced(environment)
     fixed = fix(hub, audit(hub, checks=["tags"]))
-
     assert fixed.failed == ()
     for number, after in enumerate(tags.values()):
         text = (environment.project / f"knowledge/{number}.md").read_text()

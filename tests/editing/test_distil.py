@@ -40,7 +40,6 @@ def test_an_answer_is_saved_with_what_is_known_about_it_and_aliases_stand_for_mo
     """Place, date, status, id and model, and the text unchanged; it is found at once, and a second one is another."""
     saved = distil(hub, "c", ANSWER)
     made = document(hub, saved)
-
     assert re.fullmatch(r"llm-completions/claude-opus-5/20261118-\d{6}-[0-9a-f]{6}\.md", saved.path)
     assert ("project", "claude-opus-5", saved.path) == (saved.base, saved.model, saved.ref)
     known = {"title": "Rolling back", "date": "2026-11-18", "status": "raw", "id": saved.id, "model": "claude-opus-5"}

@@ -235,7 +235,6 @@ def test_a_link_out_of_the_base_is_never_written_through(hub, shop, tmp_path):
     ):
         with pytest.raises((WriteRefused, PathNotContained)):
             act()
-
     assert snapshot(outside.parent) == before
 
 
@@ -296,7 +295,6 @@ def test_a_folder_that_turns_into_a_link_is_not_followed(hub, shop):
     finally:
         stop.set()
         thread.join()
-
     assert list(outside.iterdir()) == []
 
 
@@ -471,7 +469,6 @@ def test_what_a_reader_would_stumble_over_is_said(hub, shop):
         "refs": ["src/app.py::Shop::sell", "src/app.py::Shop::buy", "src/gone.py", "../x.py"],
     }
     done = write_document(hub, "new", text=text, front_matter=keys)
-
     assert set(done.warnings) == {
         "Line 10: the link to 'gone.md' is broken.",
         "Line 10: the link to 'Vanished' is broken.",

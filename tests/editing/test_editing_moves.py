@@ -53,7 +53,6 @@ def test_a_deleted_document_comes_back_as_it_was(hub, shop):
     file.chmod(0o640)
     before = file.read_bytes()
     done = delete_document(hub, "rollback")
-
     assert not file.exists()
     assert (done.ref, done.indexed, found(hub, "platypus")) == ("rollback.md", True, [])
     assert set(done.broken) == {
@@ -87,7 +86,6 @@ def test_restoring_never_overwrites(hub, shop):
     before = snapshot(shop.home / "guides")
     with pytest.raises((WriteRefused, PathNotContained)):
         restore(hub, "guides/deploy.md")
-
     assert snapshot(shop.home / "guides") == before
     assert len(Trash(hub.data).documents()) == 2
 
@@ -132,7 +130,6 @@ def test_only_what_a_killed_process_left_is_swept_from_the_trash(hub, shop):
         os.utime(folder, (folder.stat().st_mtime - 2 * ABANDONED_SECONDS,) * 2)
     (root / ".new-0b").mkdir()  # another process is at it
     entry = delete_document(hub, "rollback").trash
-
     assert {folder.name for folder in root.iterdir()} == {".new-0b", foreign.name, forgotten.name, entry}
     assert len(list(forgotten.glob("*.md"))) == 1
 
@@ -156,7 +153,6 @@ def test_a_document_gets_another_path(hub, shop):
     before = text_of(shop, "rollback.md")
     index = text_of(shop, "index.md")
     done = rename(hub, "rollback", "runbooks/undo")
-
     assert text_of(shop, "runbooks/undo.md") == before
     assert not (shop.project / "knowledge" / "rollback.md").exists()
     assert (done.before, done.ref, done.indexed, done.updated) == ("rollback.md", "runbooks/undo.md", True, False)
@@ -177,7 +173,6 @@ def test_links_are_mended_on_request(hub, shop):
     """Nothing else in those documents changes; what may not be written is named."""
     old = text_of(shop, "index.md")
     done = rename(hub, "rollback", "runbooks/undo it.md", update_links=True)
-
     assert text_of(shop, "index.md") == old.replace("(rollback.md#log", "(runbooks/undo%20it.md#log").replace(
         "and [[rollback|", "and [[undo it|"
     ).replace("<rollback.md>", "<runbooks/undo it.md>").replace("[rollback, ", "[runbooks/undo it, ")
@@ -221,7 +216,6 @@ def test_a_path_that_a_document_may_not_have_is_refused(hub, shop):
         rename(hub, "fixed@law.md", "rule.md")
     with pytest.raises(DocumentNotFound):
         rename(hub, "gone.md", "here.md")
-
     assert rename(hub, "notes@vim.md", "editors/vim.md").ref == "notes@editors/vim.md"
     assert (shop.home / "notes" / "editors" / "vim.md").exists()
 

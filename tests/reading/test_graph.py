@@ -82,7 +82,6 @@ def test_links_come_with_line_text_and_heading_and_what_leads_to_no_document_is_
 
     # Broken links as they stand, places outside, and other files, which are not broken; with all links of a base.
     left = [(one.status, one.target, one.line) for one in related(hub, "guides/deploy.md").left]
-
     assert [
         ("broken", "nowhere", 8), ("broken", "gone.md", 16), ("broken", "nobase@x", 17),
         ("outside", "../../../../elsewhere.md", 17), ("file", "plan.png", 16), ("file", "../deploy.sh", 16),
@@ -257,7 +256,6 @@ def test_a_path_is_one_from_the_documents_folder_and_a_wikilink_or_related_one_f
         "branch-naming": "workflow/branch-naming.md", "c": "c/index.md", "ly one": None, "plan": None, "": "a/x.md",
     }.items():  # fmt: skip
         assert path == led("a/x.md", target, "wikilink"), target
-
     assert () == TABLE.resolve("a/x.md", "note", "wikilink").others
     twin = TABLE.resolve("b/only one.md", "twin", "wikilink")
     assert ("b/note.md", "title", ("a/x.md",)) == (twin.path, twin.by, twin.others)
@@ -283,7 +281,6 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page_whose_r
         "/plan": None, "../../../../b": None, "@sites/b": None,
     }  # fmt: skip
     found = {target: table.resolve("docs/adr/0004-queue.md", target, "markdown") for target in leads}
-
     assert leads == {target: one and one.path for target, one in found.items()}
     assert found["/adr/cache"].by == "site"
     for target in ("/docs/cli/plan.md", "@site/docs/cli/plan.md"):
@@ -307,7 +304,6 @@ def test_a_link_by_the_address_on_a_documentation_site_leads_to_its_page_whose_r
         "/cmd/../../../x": None, "/get": None, "/cmd/get": None, "/": "content/en/_index.md",
     }  # fmt: skip
     found = {target: table.resolve("content/en/flux/start.md", target, "markdown") for target in leads}
-
     assert leads == {target: one and one.path for target, one in found.items()}
     inside = PathTable(["en/flux/get.md", "de/flux/get.md"])
     assert inside.resolve("de/start.md", "/flux/get/", "markdown").path == "de/flux/get.md"
@@ -376,17 +372,14 @@ def documents(result):
 def test_tags_are_listed_with_their_documents_counted_and_a_name_that_is_no_tag_is_said_or_refused(tagged):
     """As most often written; those under a tag count for it, each document once, and stand below it."""
     found = tags(tagged)
-
     assert [
         ("ops", 3, 3, 0), ("team", 2, 0, 0), ("team/blue", 1, 1, 1), ("team/blue/sky", 1, 1, 2),
         ("team/red", 1, 1, 1), ("2024", 1, 1, 0), ("draft", 1, 1, 0),
     ] == [(one.tag, one.count, one.own, one.depth) for one in found.tags]  # fmt: skip
     assert (7, 4) == (found.total, found.tagged)
-
     assert ["2024", "draft"] == [one.tag for one in tags(tagged, bases=["notes"]).tags]
     with pytest.raises(BaseNotFound):
         tags(tagged, bases=["nothing"])
-
     assert ["ops", "team"] == [one.tag for one in tags(tagged, limit=2).tags]
     assert 7 == tags(tagged, limit=2).total
     assert tags(tagged).tags == tags(tagged, limit=2, everything=True).tags

@@ -219,7 +219,6 @@ def test_a_reading_says_how_far_it_goes_and_reading_on_stays_in_the_part_that_wa
     first = hub.read(["a.md"], ReadOptions(document_bytes=50)).readings[0]
     second = hub.read([first.rest], ReadOptions(document_bytes=50)).readings[0]
     third = hub.read([second.rest], ReadOptions(document_bytes=50)).readings[0]
-
     assert ("one\n" + "x" * 46, 1, 2, 0) == (first.text, first.start_line, first.end_line, first.offset)
     assert ("x" * 50, 2, 2, 46) == (second.text, second.start_line, second.end_line, second.offset)
     assert ("xxxx\nthree", 2, 3, 96) == (third.text, third.start_line, third.end_line, third.offset)
@@ -227,7 +226,6 @@ def test_a_reading_says_how_far_it_goes_and_reading_on_stays_in_the_part_that_wa
 
     environment.write("knowledge/a.md", "# A\n\n## B\n\n" + "x" * 500 + "\nlast of b\n\n## C\n\nnot asked for\n")
     hub = environment.hub()
-
     assert whole(hub, "a.md#B", ReadOptions(document_bytes=100))[0].startswith("## B\n\nxxx")
     assert whole(hub, "a.md#B", ReadOptions(document_bytes=100))[0].rstrip().endswith("x\nlast of b")
     assert "x" * 490 == whole(hub, "a.md:5+10:1", ReadOptions(document_bytes=100))[0]
@@ -240,7 +238,6 @@ def test_many_documents_come_in_pages_with_a_cursor_of_their_refs_only(environme
     hub = synced(environment)
 
     found = pages(hub, ["*.md"])
-
     assert [f"n{number:03}.md" for number in range(60)] == [one.ref for page in found for one in page.readings]
     assert {60} == {page.total for page in found}
     assert 2 <= len(found) <= 40

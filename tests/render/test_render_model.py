@@ -107,7 +107,6 @@ def test_no_document_changes_the_structure_or_the_size_of_an_answer(hostile, whe
     value = (hostile, hostile) if where == "headings" else hostile
     hits = [hit(number, **{where: value}) for number in range(5)]
     text = answer(hits)
-
     assert len(text.encode()) <= ANSWER_BYTES
     shown = structure(text)
     numbers = [word for word in shown if re.fullmatch(r"\d+\.", word)]
@@ -133,7 +132,6 @@ def test_hits_that_do_not_fit_are_left_to_the_next_page_and_five_cost_about_two_
 
 def test_nothing_matched_says_why_and_what_to_do_and_that_no_word_occurs_is_said_before_the_hits():
     skipped = (Skipped(base="notes", reason="Its folder is gone."),)
-
     assert answer([], unmatched=("zxqv",), skipped=skipped, notes=("An odd note.",), verdict="none") == (
         "No hits in project. Verdict: none.\n"
         "Note: An odd note.\n"
@@ -147,7 +145,6 @@ def test_nothing_matched_says_why_and_what_to_do_and_that_no_word_occurs_is_said
     assert "12 hits in total" in beyond
 
     text = answer([hit(0)], notes=(NEAR_ONLY,), unmatched=("zxqv",))
-
     assert text.index(NEAR_ONLY) < text.index("1. notes/n0.md")
     assert text.count(NEAR_ONLY) == 1
     assert "zxqv" not in text

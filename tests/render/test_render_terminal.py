@@ -140,7 +140,6 @@ def test_old_and_outdated_documents_say_so_and_no_part_of_a_hit_reaches_the_term
     headings, outdated = (HOSTILE, f"{HOSTILE}\n"), f"{HOSTILE}\n"
     hostile = hit(ref=f"{HOSTILE}\n.md", title=HOSTILE, headings=headings, excerpt=HOSTILE, outdated=outdated)
     text = search_text(result(hostile), PLAIN)
-
     assert not acts_on_terminals(text)
     assert "␛]0;owned␇" in text
     assert len(text.splitlines()) == 3
@@ -153,7 +152,6 @@ def test_old_and_outdated_documents_say_so_and_no_part_of_a_hit_reaches_the_term
 def test_notes_say_why_nothing_was_found_and_lead_to_the_next_page():
     """Once: not on further pages, nor when other words were given."""
     skipped = (Skipped(base="old", reason="Its folder is gone."),)
-
     assert search_notes(result(unmatched=("zebra",), skipped=skipped, notes=("Keyword only.",)), Query(text="x")) == [
         *("No hits. Searched: notes.", "Keyword only.", "No document contains: zebra."),
         "Not searched: old. Its folder is gone.",
@@ -161,7 +159,6 @@ def test_notes_say_why_nothing_was_found_and_lead_to_the_next_page():
 
     (more,) = search_notes(result(hit(), hit(), total=7), Query(text="x", limit=2, offset=2))
     (none,) = search_notes(result(total=7), Query(text="x", offset=10))
-
     assert more == "Showing hits 3 to 4 of 7; `--page 3` shows more."
     assert none == "No hits on page 3, only 7 in total. Searched: notes."
 

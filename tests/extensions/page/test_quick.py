@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
+from browsers import PNG
+from kbhub.errors import UsageError
 from kbhub.extensions.page.memories import alike, merged_text
+from kbhub.extensions.page.site import SharedAudit
 from kbhub.index.catalogue import named_places
 from kbhub.memory.catalog import all_known
 from kbhub.memory.changes import remember
@@ -45,6 +49,24 @@ def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_on
     (hub := environment.hub()).sync()
     with hub.index(hub.discovery().project).snapshot() as index:
         assert [place[3:] for place in named_places(index)] == [("", 1), ("One two", 3), ("C#", 9), ("a b", 13)]
+
+
+def test_an_audit_of_the_same_documents_stands_unless_it_failed_or_is_long_ago(environment, hub, clock):
+    """A picture that is added changes no index."""
+    environment.write("knowledge/a.md", "# A\n\n![b](b.png)\n")
+    environment.configure(audit={"ignore": ["orphans", "nothing"]})
+    hub.sync()
+    audits = SharedAudit(hub)
+    with pytest.raises(UsageError, match="nothing"):
+        audits.begin("same").result()
+    environment.configure(audit={"ignore": ["orphans"]})
+    hub.rediscover()
+    assert [one.check for one in audits.begin("same").result().findings] == ["links"]
+    environment.write("knowledge/b.png", PNG)
+    assert audits.begin("same").result().total == 1
+    clock.pass_days(1)
+    assert audits.begin("same").result().total == 0
+    audits.end()
 
 
 def test_a_document_is_rendered_with_what_is_around_it(shared_tab):

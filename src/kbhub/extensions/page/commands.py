@@ -56,7 +56,6 @@ def ui(
     options = replace(hub_options(places), read_only=read_only)
     bound = bind_port(port)
     door = door_at(bound.getsockname()[1])
-
     file = own_folder("data", os.environ) / "ui" / f"open-{door.port}.html"
 
     def told(now: PageAddress | None) -> None:

@@ -14,7 +14,6 @@ from kbhub.hub import Hub
 from kbhub.reading.graph import Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, means_in, vectors_of
 from kbhub.reading.neighbours import walk
-from kbhub.reading.reports import EDGE_KINDS, EdgeKind
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,8 +47,6 @@ MOST_NODES = 5_000
 """Documents drawn at once: as many as a browser moves fluently."""
 
 HOPS = 2
-
-AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind in ("link", "backlink", "related"))
 
 CHOICES = {"base": "", "around": "", "near": "", "orphans": ""}
 """What a request may want to see, and the default: the documents `around` one, those of a `base`, or all."""
@@ -110,6 +107,6 @@ def graph_data(request: Request) -> Response:
 def _nodes(site: Site, graph: Graph, chosen: Mapping[str, str]) -> list[Node]:
     if chosen["around"]:
         start, _ = found_document(site.hub, graph, chosen["around"])
-        return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, AROUND_KINDS))]
+        return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, ("link", "backlink", "related")))]
     names = [base.id for base in site.hub.select([chosen["base"]] if chosen["base"] else [])]
     return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]

@@ -85,13 +85,12 @@ def memory_page(request: Request) -> Response:
     hub, every = site.hub, catalog.all_known(site.hub)
     memory = catalog.located(hub, request.query_params.get("id", ""), None, every)
     stored = read(memory.shelf, memory.path)
-    text = stored.body if stored else ""
     by_id = {one.facts.id: catalog.described(hub, one) for one in every}
     return site.page(
         request,
         "memory.html",
         title=memory.title,
-        memory=catalog.described(hub, memory, text=text),
+        memory=catalog.described(hub, memory, text=stored.body if stored else ""),
         curve=strength_curve(memory, hub.options.clock()),
         older=[by_id.get(name, name) for name in memory.facts.supersedes],
         newer=[by_id.get(name, name) for name in memory.facts.superseded_by],

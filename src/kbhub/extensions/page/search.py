@@ -61,9 +61,6 @@ ASK = "ask"
 
 _FILTER_WORD = re.compile(rf"-?{FILTER}")
 
-Facet = tuple[str, int, str]
-"""A value to narrow the search to: its label, how many hits have it, and the address of the narrower search."""
-
 
 def search_page(request: Request) -> Response:
     """Answer a query, have the browser fetch the answer to a question, or show where to start."""
@@ -170,8 +167,8 @@ def address_of(asked: Query, *, text: str | None = None, bases: Iterable[str] | 
     return f"/?{urlencode(pairs)}"
 
 
-def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[str, list[Facet]]]:
-    """Yield the facets that would narrow the answer, with what each leaves."""
+def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[str, list[tuple[str, int, str]]]]:
+    """Yield facets with their values: of each its label, how many hits have it, and the narrower search's address."""
     hits, words = result.hits, asked.text.split()
 
     def added(word: str) -> str:

@@ -19,7 +19,7 @@ from kbhub.editing.findings import AuditReport
 from kbhub.errors import BaseUnavailable, IndexUnavailable, KbhubError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
-from kbhub.render.html import environment, rendered
+from kbhub.render.html import rendered
 from kbhub.sync.background import Background
 from kbhub.types import Base
 from kbhub.usage import log
@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 FINDINGS = 100
 
+REST = 10
+"""How many times as long as it took an audit stands: pictures and code that it looks at are in no index."""
+
 
 class SharedAudit:
     """One audit of a hub for all who look."""
@@ -42,15 +45,17 @@ class SharedAudit:
         self.latest: Future[AuditReport] | None = None
         """It may be in progress."""
         self.state: object = None
-        """That of what the latest audit looked at, for minutes if it is much; None if it is to be made again."""
+        """That of what the latest audit looked at; None if it is to be made again."""
+        self._until = 0.0
         self.progress = ("", 0, 0)
         """The check in progress, how much of all is done, and all."""
 
     def begin(self, state: object, *, fixing: bool = False) -> Future[AuditReport]:
         """Return the audit in progress, the latest of the same state, or a new one; `fixing` begins one that fixes."""
         with self._lock:
-            if self.latest is None or (self.latest.done() and (state is None or self.state != state)) or fixing:
-                self.state, self.progress = state, ("", 0, 0)
+            now = self._hub.options.clock()
+            if self.latest is None or (self.latest.done() and (self.state != state or now > self._until)) or fixing:
+                self.state, self.progress, self._until = state, ("", 0, 0), 0.0
                 self.latest = self._thread.submit(self._audited, fixing=fixing)
             return self.latest
 
@@ -60,10 +65,12 @@ class SharedAudit:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _audited(self, *, fixing: bool) -> AuditReport:
+        clock, began = self._hub.options.clock, self._hub.options.clock()
         report = audit(self._hub, progress=self._tell)
         if fixing:
             fix(self._hub, report)
             report = audit(self._hub, progress=self._tell)
+        self._until = clock() + REST * (clock() - began)
         return report.cut(FINDINGS)
 
     def _tell(self, check: str, done: int, todo: int) -> None:
@@ -103,8 +110,7 @@ class Site:
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def begin(self) -> None:
-        """Load the templates and look at the files before the first request."""
-        environment()
+        """Look at the files before the first request."""
         self.look()
 
     def end(self) -> None:
