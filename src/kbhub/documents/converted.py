@@ -9,15 +9,8 @@ from typing import Any
 
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.frontmatter import FrontMatter
-from kbhub.documents.markdown import (
-    MAX_HEADING_CHARS,
-    decode,
-    encoding_of,
-    outlined,
-    scan_blocks,
-    scan_markdown,
-    sections_of,
-)
+from kbhub.documents.markdown import decode, encoding_of, outlined, scan_blocks, scan_markdown, sections_of
+from kbhub.documents.shown_text import MAX_HEADING_CHARS
 from kbhub.types import Chunk, Document, Heading
 from kbhub.values import struct
 

@@ -15,14 +15,11 @@ from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, InlineTag, extract_links, inline_tags, joined_tags
-from kbhub.documents.shown_text import unmarked
+from kbhub.documents.shown_text import MAX_HEADING_CHARS, atx_text, heading_text
 from kbhub.types import Document, Heading, Link
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown
 
-MAX_HEADING_CHARS = 300
-"""Characters at which `Heading.text` is cut, as it is repeated in every chunk and result. A longer paragraph above a
-line of dashes is a paragraph and a rule."""
 CODE_INDENT = 4
 """Columns of indentation that make a line indented code (CommonMark 4.4)."""
 TAB_COLUMNS = 4
@@ -52,10 +49,6 @@ _NO_PARAGRAPH = re.compile(
     r"[ \t]*(?:>|\||[-*+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|#{1,6}(?:[ \t]|$)"
     r"|</?[A-Za-z][\w-]*(?:[\s/>]|$)|<[!?]|\[[^\]]{1,999}\]:)"
 )
-_ATTRIBUTES = re.compile(r"\{(?::?[ \t]*(?:[#.:]|[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}$")
-_COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
-"""A comment, or a short code of a site (`<!-- md:setting name -->`), whose last group is what readers see."""
-
 
 MAX_LEVEL = 6
 
@@ -209,11 +202,7 @@ class _Scanner:
             return self._opaque(index, content, quoted=False)
         if mark == "#":
             if indent < CODE_INDENT and (match := _ATX.match(content)):
-                text = content[match.end(1) :].strip()
-                bare = text.rstrip("#")
-                if not bare or bare[-1] in " \t":
-                    text = bare.rstrip()
-                self.blocks.headings.append(Heading(len(match[1]), heading_text(text), index + 1))
+                self.blocks.headings.append(Heading(len(match[1]), atx_text(content[match.end(1) :]), index + 1))
                 self.floor = index + 1
             return index + 1
         if mark in "-=" and not columns and self._setext(index, content, list_column):
@@ -325,14 +314,6 @@ class _Scanner:
         self.blocks.fences.append((index + 1, last))
         self.floor = end
         return end
-
-
-def heading_text(text: str) -> str:
-    """Return a heading as readers see it: on one line, without ids in braces, comments and the markup within a line."""
-    text = _ATTRIBUTES.sub("", text[: 2 * MAX_HEADING_CHARS])
-    if "<!--" in text:
-        text = _COMMENT.sub("", text).strip() or _COMMENT.sub(r"\1", text)
-    return " ".join(unmarked(text).split())[:MAX_HEADING_CHARS]
 
 
 def section(document: Document, heading: str) -> tuple[int, int] | None:

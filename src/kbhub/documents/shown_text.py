@@ -139,6 +139,29 @@ def _unmarked(match: re.Match[str]) -> str:
     return html.unescape(shown) if match.lastgroup == "entity" else shown
 
 
+MAX_HEADING_CHARS = 300
+"""Characters at which `Heading.text` is cut, as it is repeated in every chunk and result. A longer paragraph above a
+line of dashes is a paragraph and a rule."""
+
+_CLOSING_MARKS = re.compile(r"(?<=[ \t])#++\s*+$")
+_HEADING_ATTRIBUTES = re.compile(r"\{(?::?[ \t]*(?:[#.:]|[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}$")
+_COMMENT = re.compile(r"<!--\s*(?:[\w-]+:[\w-]+\s+)?(.*?)\s*-->")
+"""A comment, or a short code of a site (`<!-- md:setting name -->`), whose last group is what readers see."""
+
+
+def atx_text(line: str) -> str:
+    """Return a heading as readers see it, given what follows the marks before it."""
+    return heading_text(_CLOSING_MARKS.sub("", _HEADING_ATTRIBUTES.sub("", line.rstrip())).strip())
+
+
+def heading_text(text: str) -> str:
+    """Return a heading as readers see it: on one line, without ids in braces, comments and the markup within a line."""
+    text = _HEADING_ATTRIBUTES.sub("", text[: 2 * MAX_HEADING_CHARS])
+    if "<!--" in text:
+        text = _COMMENT.sub("", text).strip() or _COMMENT.sub(r"\1", text)
+    return " ".join(unmarked(text).split())[:MAX_HEADING_CHARS]
+
+
 def without_code(text: str, mask: str = "x") -> str:
     """Replace the characters of code spans."""
     if "`" not in text:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from kbhub.documents.shown_text import code_blocks, unmarked
+from kbhub.documents.shown_text import atx_text, code_blocks
 from kbhub.index.engine import Index, numbers, texts_of
 from kbhub.types import Document, Heading
 from kbhub.values import shared_start
@@ -23,8 +23,7 @@ MOST_PLACED = 500
 
 LAST_CHARACTER = "\U0010ffff"
 
-_CLOSING = r"(?<![ \t])(?:[ \t]++#++)?[ \t]*+(?:\{[#.:][^{}\n]*+\}[ \t]*+)?$"
-_HEADING = re.compile(rf"\n#{{1,6}}[ \t]+([^\s#](?:(?!{_CLOSING})[^\n])*+)", re.MULTILINE)
+_HEADING = re.compile(r"\n#{1,6}([ \t].*)")
 
 
 def paths_with(index: Index, parts: Collection[str]) -> list[str]:
@@ -287,10 +286,10 @@ def named_places(index: Index) -> list[tuple[str, str, str, str, int]]:
             for path, kind, title, headings, line, text in rows:
                 found.setdefault((path, kind, title, ""), 1)
                 written = _HEADING.finditer(f"\n{text}") if has_markdown(path) else ()
-                named = [(" ".join(unmarked(one[1]).split()), text.count("\n", 0, one.start())) for one in written]
+                named = [(atx_text(one[1]), text.count("\n", 0, one.start())) for one in written]
                 code = [*code_blocks(text.split("\n"))] if named and ("```" in text or "~~~" in text) else []
                 for name, number in [*named, *((name, 0) for name in texts_of(headings)[-1:])]:
-                    if name != title and not any(first <= number < end for first, end in code):
+                    if name not in ("", title) and not any(first <= number < end for first, end in code):
                         found.setdefault((path, kind, title, name), line + number)
         return [(*place, line) for place, line in found.items()]
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from documents.soundness import check_soundness
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import MAX_HEADING_CHARS, MAX_VALUES, decode, section
+from kbhub.documents.markdown import MAX_VALUES, decode, section
+from kbhub.documents.shown_text import MAX_HEADING_CHARS
 from kbhub.documents.source import parse_text
 from kbhub.extensions.formats.markup import scan_org
 from kbhub.workspace.formats import in_markdown

@@ -327,7 +327,6 @@ class Tags(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        """Keep a tag."""
         self.found.append((tag, dict(attrs)))
 
 

@@ -44,11 +44,18 @@ def test_the_hits_of_a_page_stay_when_indexing_ends(shared_tab):
 
 
 def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_one(environment):
-    text = f"# Top\n\n## One `two` {{#x}}\n\n```\n# no\n```\n\n### C# ## {{#c}}\n\nIt.\n\n# a{' ' * 3_000}b\n"
+    text = "# Top\n\n## One `two` {#x}\n\n```\n# no\n```\n\n### C# ## {#c}\n\n# ##\n\nIt.\n\n"
+    text += f"# a{' ' * 300}b\n\n# c{' ' * 3_000}d\n"
     environment.write("knowledge/a.md", text)
     (hub := environment.hub()).sync()
     with hub.index(hub.discovery().project).snapshot() as index:
-        assert [place[3:] for place in named_places(index)] == [("", 1), ("One two", 3), ("C#", 9), ("a b", 13)]
+        assert [place[3:] for place in named_places(index)] == [
+            ("", 1),
+            ("One two", 3),
+            ("C#", 9),
+            ("a b", 15),
+            ("c", 17),
+        ]
 
 
 def test_an_audit_of_the_same_documents_stands_unless_it_failed_or_is_long_ago(environment, hub, clock):
