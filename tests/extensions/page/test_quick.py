@@ -41,6 +41,8 @@ def test_the_hits_of_a_page_stay_when_indexing_ends(shared_tab):
         shared_tab.go("/?q=rollback&offset=1")
     assert "offset=1" in fetched.value.url
     expect(page).to_have_url(re.compile("offset=1"))
+    page.locator("#q").evaluate("field => { field.value = 'zebra'; return Promise.all([searched(), searchedAgain()]) }")
+    expect(page.locator(".hit mark").first).to_have_text("zebra")  # what is typed meanwhile wins
 
 
 def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_one(environment):

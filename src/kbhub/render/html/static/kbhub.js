@@ -20,6 +20,8 @@ async function fill(place, address) {
   } catch (error) {
     if (error.name !== "AbortError") place.innerHTML = '<p class="problem" role="alert">The connection was lost. Try again.</p>';
     return false;
+  } finally {
+    if (underWay.get(place) === control) underWay.delete(place);
   }
   diagrams();
   return true;
@@ -90,10 +92,10 @@ async function searched() {
   begin();
 }
 
-// The hits that are shown, again: of the same page, and with the same one chosen.
+// The hits that are shown, again: of the same page, and with the same one chosen; unless others are under way.
 async function searchedAgain() {
   const results = document.querySelector("#results"), current = document.querySelector(".current [data-open]")?.href;
-  if (!results || results.querySelector("#answer") || !(await fill(results, location.href))) return;
+  if (!results || underWay.has(results) || results.querySelector("#answer") || !(await fill(results, location.href))) return;
   const same = items().find((item) => item.querySelector("[data-open]").href === current);
   if (same) choose(same);
   else begin();
