@@ -100,6 +100,7 @@ def test_without_the_cookie_nothing_is_shown_and_every_answer_forbids_what_the_p
     (style,) = re.findall(r'href="(/static/kbhub\.css\?(?:\w{12}))"', opened.ask("/", Cookie=cookie)[2])
     assert hashlib.sha256((STATIC / "kbhub.css").read_bytes()).hexdigest().startswith(style[-12:])
     assert opened.ask(style, Cookie=cookie)[1]["cache-control"] == "max-age=31536000, immutable"
+    assert opened.ask(f"{style}&token=x", Cookie=cookie)[1]["cache-control"] == "no-store"  # it sets the cookie
 
 
 def test_another_name_and_another_site_are_refused(shared):

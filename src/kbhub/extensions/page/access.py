@@ -85,7 +85,7 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                if scope["path"].startswith("/static/") and message["status"] == 200:
+                if answer is self._app and scope["path"].startswith("/static/") and message["status"] == 200:
                     headers["Cache-Control"] = UNCHANGING
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
