@@ -30,7 +30,6 @@ def texts(found):
 
 def test_a_memory_is_a_readable_file_with_where_it_comes_from(environment, hub):
     done = remember(hub, VPN, tags=["#deploy"], namespace="Ops/Release", client="some-agent", origin="the release log")
-
     (file,) = environment.memories()
     assert file.name == f"releases-need-the-vpn-without-it-the-{done.memory.id}.md"
     assert file.read_text().endswith(f"---\n\n{VPN}\n")

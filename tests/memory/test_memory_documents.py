@@ -204,7 +204,8 @@ def test_the_same_words_are_the_same_memory_and_statements_are_near_as_measured(
     assert list(map(sum, found)) == [20, 20, 0]
     old = statements("Notes are in Markdown. The nightly backup starts at 02:00. For example, ask the team.")
     far, near = [closest(old, statements(one)) for one in ("Ask the team, e.g.", "The backup starts nightly at 4.")]
-    assert far < NEAR_SUBJECT < SAME_SUBJECT <= near
+    team = likeness(Statement("Jenkins is run by the team."), Statement("The team no longer uses Docker."))
+    assert max(far, team) < NEAR_SUBJECT < SAME_SUBJECT <= near
 
 
 def test_what_is_said_again_in_another_order_is_the_same_and_another_point_is_not(monkeypatch):
@@ -329,6 +330,7 @@ def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_super
 
 def test_strength_is_decay_times_confidence():
     """A memory fades evenly over 180 days down to a tenth; confidence starts with the source, and grows by doubling.
+
     A use in the future, by another machine's clock, makes it no stronger than it can be.
     """
     now = 1_000_000_000.0

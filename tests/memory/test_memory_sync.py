@@ -287,7 +287,6 @@ def test_a_new_remote_an_emptied_one_and_a_lost_folder_take_nothing_away(two, sh
     assert one.sync(to="second").there.added == 1
     assert one.sync().here.deleted == 0
     assert one.files() == files
-
     one, other = two
     on_both(two)
     shutil.rmtree(other.folder)

@@ -129,9 +129,9 @@ _LEAVES = re.compile(
 """Words before what came to an end, or was left for something else; `_IS_OVER`, those after it."""
 
 _IS_OVER = re.compile(
-    r"(?i)\b(?:no (?:longer|more)|any ?more|gone|ended|history|closed|expired|r[au]n out|retirement|"
+    r"(?i)\b(?:no (?:longer|more)(?! (?:use|need|own|ha)\w* \w)|any ?more|gone|ended|history|closed|expired|r[au]n out|"
     r"(?:archived|too (?:expensive|slow|old|small))(?=\W*$)|(?:is|are|was|were|been|got)\b.{0,20}?\b(?:over|retired|"
-    r"shut|cancel+ed|replaced|dropped|thrown out|unplugged|deprecated|obsolete|frozen|off))\b"
+    r"shut|cancel+ed|replaced|dropped|thrown out|unplugged|deprecated|obsolete|frozen|off)|retirement)\b"
 )
 
 _HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")
