@@ -107,6 +107,7 @@ async def test_what_changes_nothing_is_not_announced_and_a_base_that_the_config_
         await client.call_tool("status", {})
 
     # The client hears it and finds what is in the new base, without a restart and without having asked.
+    (shop.home / ".kbhub.json").unlink()
     async with listening(KbhubServer(shop.hub()), mode) as (client, ears):
         configure(shop)
         await ears.until("resources")
