@@ -51,7 +51,6 @@ def test_the_age_is_what_the_document_says_and_a_hit_has_all_that_the_contract_p
 
     hub = synced(two, clock=lambda: 4_000_000_000.0)
     hit = hub.search(Query(text="rollback job")).hits[0]
-
     assert ("deploy.md", "project", "Deploy") == (hit.ref, hit.base, hit.title)
     assert "Run the rollback job." in hit.excerpt
     assert hit.start_line <= hit.excerpt_line <= hit.end_line
@@ -244,7 +243,6 @@ def test_a_docid_is_as_long_as_it_takes(two):
         two.write(f"knowledge/{name}", "zebra\n")
     hub = synced(two)
     hits = hub.search("zebra").hits
-
     assert names == {hit.ref for hit in hits}
     assert all(hit.docid.startswith(f"#{digits}") and len(hit.docid) > 7 for hit in hits)
     assert names == {hub.read([hit.docid]).readings[0].ref for hit in hits}

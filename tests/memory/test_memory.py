@@ -175,7 +175,6 @@ def test_what_is_equal_is_known_among_any_number_of_near_ones(environment, hub):
 def test_what_is_superseded_is_kept_marked_and_ranked_below(environment, hub):
     old = remember(hub, "The timeout of the gateway is 30 seconds").memory
     new = remember(hub, "The timeout of the gateway is 60 seconds", supersedes=[old.id])
-
     assert new.superseded == (old.id,)
     assert not new.near
     listed = {memory.id: memory for memory in memories(hub).memories}
@@ -531,7 +530,6 @@ def test_a_memory_that_is_too_long_to_be_read_whole_is_never_cut(environment, hu
         with pytest.raises(WriteRefused, match=r"memory@long\.md"):
             remember(hub, id="long", **change)
     done = remember(hub, "Birds sing at noon", supersedes=["long"])
-
     assert file.read_bytes() == before
     assert (done.did, done.superseded) == ("stored", ())
     assert "memory@long.md" in done.notes[-1]

@@ -306,9 +306,12 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one
     assert (settled.supersedes, settled.may_supersede) == ((old.id,), ())
     assert [hit.outdated for hit in search(hub, QUESTION).hits] == [None, f"superseded by {settled.id}"]
     remember(hub, "We deploy on Tuesdays after the standup.")  # in hardly any of the same words
-    clock.now += 60
     remember(hub, "Deploys happen on Thursdays now.")
     assert ["Thursdays" in hit.excerpt for hit in search(hub, "when do we deploy").hits[:2]] == [True, False]
+    for name in ("Stripe", "SendGrid"):
+        remember(hub, f"API keys for {name} are stored in Vault.")
+    firsts = [search(hub, f"where are API keys {one}").hits[0].excerpt for one in ("for Stripe", "stored")]
+    assert ["Stripe" in one for one in firsts] == [True, False]
 
 
 def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment, hub):

@@ -68,7 +68,6 @@ _STOPPED = frozenset(stems(" ".join(STOP_WORDS)))
 _HEADING = re.compile(r"^#{2,6}[ \t]+(.+)$", re.MULTILINE)
 
 _bare = methodcaller("strip", MARKS)
-"""Strips a word of punctuation."""
 
 
 AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2, "heading": 0.6}

@@ -133,8 +133,6 @@ KEY_DIGITS = 32
 ID_CHARACTERS = 8
 """40 bits, as for memories."""
 
-TOP = 3
-
 
 SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""
@@ -263,9 +261,7 @@ def find_gaps(hub: Hub, log: QueryLog, deadline: float) -> tuple[list[str], list
 def close_answered(hub: Hub, log: QueryLog, deadline: float) -> list[str]:
     """Search for open gaps again and close those with an answer; return their questions."""
     answered = []
-    for gap in log.gaps():
-        if gap.state != "open":
-            continue
+    for gap in [gap for gap in log.gaps() if gap.state == "open"]:
         if time.monotonic() > deadline:
             break
         if hit := _answer(hub, gap.question)[0]:
@@ -327,7 +323,7 @@ def summary(hub: Hub) -> QuerySummary:
         weak=counts.get("weak", 0),
         none=counts.get("none", 0),
         gaps=gaps.open,
-        top_gaps=gaps.gaps[:TOP],
+        top_gaps=gaps.gaps[:3],
     )
 
 
