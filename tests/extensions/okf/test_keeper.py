@@ -250,11 +250,11 @@ def test_a_source_with_a_hash_needs_no_history(environment):
     assert f"write {short(now)!r} as its hash." in report.findings[2].remedy
 
 
+@pytest.mark.slow
 def test_a_hash_is_written_again_if_the_source_says_the_same(repository):
     """It got front matter; the old version is in git. Where the page has no such hash, nothing is written."""
-    text = "# Price\n\nIt costs 3.\n"
+    text, pages = "# Price\n\nIt costs 3.\n", {}
     repository.write("knowledge/price.md", text)
-    pages = {}
     for name, mark in (("page", ""), ("marked", "sha256:")):
         source = f"  - resource: /price.md\n    hash: {mark}{short(text)}  # of June\n"
         pages[name] = f"---\ntype: Reference\nsources:\n{source * 2}---\n# Page\n"
