@@ -17,6 +17,7 @@ import pytest
 import yaml
 from mcp import Client, StdioServerParameters
 
+import daemons
 import formula
 import links
 import stores
@@ -173,7 +174,6 @@ async def test_the_bundle_searches_the_folder_that_was_chosen(environment):
     launch = manifest["server"]["mcp_config"]
     chosen = {"${__dirname}": str(PLUGINS / "bundle"), "${user_config.notes}": str(environment.project / "notes")}
     line = [re.sub(r"\$\{.*?\}", lambda match: chosen[match[0]], part) for part in launch["args"]]
-
     assert [launch["command"], *line[:3]] == ["uv", "run", "--directory", str(PLUGINS / "bundle")]
     assert line[3] == manifest["server"]["entry_point"]
     server = StdioServerParameters(
@@ -184,7 +184,7 @@ async def test_the_bundle_searches_the_folder_that_was_chosen(environment):
     )
     async with Client(server) as client:
         found = await client.call_tool("search", {"query": "roll back"})
-
+    assert daemons.launch.stop(daemons.folder_of(environment)).stopped
     assert "notes@rollback.md" in found.content[0].text
 
 
