@@ -326,7 +326,7 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                     new, changed = facts_in(bases, [key])[key], facts.updated or facts.created or 0.0
                     aside = new.misleading or facts.rejected or new.rejected
                     said = [Statement(chunk.text[chunk.prose :]) for _, chunk, _ in bases.texts([older, newer])]
-                    near = (newer.score >= LEAST_DECLARED * older.score or ends(*said)) and not _kept(plan, *said)
+                    near = (newer.score >= LEAST_DECLARED * older.score or ends(*said)) and not _asks_older(plan, *said)
                     newer = newer if near and not aside and (new.created or 0.0) >= changed else None
                 if newer:
                     if key not in memories:
@@ -336,7 +336,7 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                     yield (older, newer), certain
 
 
-def _kept(plan: Plan, older: Statement, newer: Statement) -> bool:
+def _asks_older(plan: Plan, older: Statement, newer: Statement) -> bool:
     """Return whether a question names what only the older of two statements is about, and the newer does not end."""
     named = [term.stems for term in plan.weighted if older.names.issuperset(term.stems)]
     return any(map(newer.words.isdisjoint, named)) and not ends(older, newer)
@@ -376,7 +376,7 @@ def _apparent(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterat
                 and max(older.share, newer.share) >= 1
                 and newer.hit.score >= LEAST_SCORE * older.hit.score
                 and _same_subject(older, newer)
-                and not _kept(plan, older.statement, newer.statement)
+                and not _asks_older(plan, older.statement, newer.statement)
             ):
                 yield older.hit, newer.hit
 
