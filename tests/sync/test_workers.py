@@ -32,7 +32,6 @@ def many(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.indexer, "LARGE_FILES", FILES)
     monkeypatch.setattr(kbhub.sync.indexer, "PART_FILES", 7)
     monkeypatch.setattr(kbhub.sync.indexer, "cores", lambda: 2)
-    monkeypatch.setattr(kbhub.sync.indexer, "can_fork", lambda: False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setattr(kbhub.sync.indexer, "PART_BYTES", 700)
     environment.write("knowledge/long.md", "words " * 200)  # more than a part, beside which nothing is held ahead
@@ -42,25 +41,6 @@ def many(environment, monkeypatch):
     environment.write("knowledge/bad.md", b"# Caf\xe9\n\xff\n")
     environment.write("knowledge/twin.md", (environment.project / "knowledge/001.md").read_bytes())
     return environment
-
-
-LINUX = sys.platform == "linux"
-NEW = pytest.param("new", marks=[pytest.mark.slow] if LINUX else [])
-"""New interpreters, each of which takes a second; where the system can fork, every run of the tests does that."""
-
-FORKED = pytest.param("forked", marks=pytest.mark.skipif(not LINUX, reason="forks only there"))
-
-
-@pytest.fixture(params=[NEW, FORKED])
-def kinds_of_workers(many, request, monkeypatch):
-    """Both of them, one after the other."""
-    monkeypatch.setattr(kbhub.sync.indexer, "can_fork", lambda: request.param == "forked")
-
-
-def both_kinds(test):
-    """Run a test with both kinds of workers; the test runner may have threads, of which Python warns."""
-    warned = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-    return pytest.mark.usefixtures("kinds_of_workers")(warned(test))
 
 
 @pytest.fixture
@@ -95,7 +75,6 @@ def told(report):
     return report.model_dump(exclude={"seconds", "vectors_made", "vectors_reused"})
 
 
-@both_kinds
 def test_workers_make_the_same_index(many, alone, monkeypatch):
     """Row by row; and none of them is left."""
     processes = started(monkeypatch)
@@ -109,7 +88,6 @@ def test_workers_make_the_same_index(many, alone, monkeypatch):
     assert hub.search("zebra8").hits[0].path == "008.md"
 
 
-@both_kinds
 def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch):
     """What it has not answered is read by the process that waited: one dies before its first answer, one after it."""
     processes, answer = started(monkeypatch), kbhub.sync.indexer.Workers._answer
@@ -201,7 +179,6 @@ def test_a_module_in_the_working_directory_is_not_loaded(many, monkeypatch):
     assert said == GREETING
 
 
-@both_kinds
 def test_an_error_here_ends_them(many, monkeypatch):
     processes = started(monkeypatch)
 
@@ -214,8 +191,7 @@ def test_an_error_here_ends_them(many, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes end otherwise there")
-@pytest.mark.parametrize("kind", [NEW, FORKED])
-def test_workers_end_with_who_started_them(many, kind):
+def test_workers_end_with_who_started_them(many):
     """Also where that is killed; Ctrl-C does not make them speak."""
     script = (
         "import os, sys, threading\n"
@@ -223,8 +199,6 @@ def test_workers_end_with_who_started_them(many, kind):
         "be_frugal(os.environ)\n"
         "import kbhub.sync.indexer as workers\n"
         "workers.LARGE_FILES, workers.PART_FILES, workers.cores = 2, 1, lambda: 2\n"
-        f"assert workers.can_fork() or {kind == 'new'}\n"
-        f"workers.can_fork = lambda: {kind == 'forked'}\n"
         "start = workers._started\n"
         "def started(*given):\n"
         "    process = start(*given)\n"

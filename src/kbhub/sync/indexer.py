@@ -13,7 +13,6 @@ import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, BinaryIO, Self
@@ -31,7 +30,7 @@ from kbhub.models.embedding import Embedder, StaticEmbedder
 from kbhub.sync.comparison import DeletedTexts, trusted_time
 from kbhub.types import Base, Document, FileEntry, Kind, Problem
 from kbhub.values import moment_of, struct
-from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
+from kbhub.workspace.child_processes import answering, end, greeting, start
 from kbhub.workspace.formats import converts, is_converted, kind_of, why_unreadable
 
 LEFT_OUT = (
@@ -277,7 +276,7 @@ class Workers:
     ) -> None:
         self._files, self._embedder, self._count = files, embedder, count
         self._parts = tuple(batches(entries, PART_FILES, PART_BYTES))
-        self._processes: list[subprocess.Popen[bytes] | Fork | None] = []
+        self._processes: list[subprocess.Popen[bytes] | None] = []
         self._greeted: set[int] = set()
 
     def __enter__(self) -> Self:
@@ -288,10 +287,9 @@ class Workers:
             for number in range(self._count)
         ]
         try:
-            for job in jobs:
-                self._processes.append(_started(job, self._embedder))
+            self._processes += [_started() for _ in jobs]
             for number, (process, job) in enumerate(zip(self._processes, jobs, strict=True)):
-                if isinstance(process, subprocess.Popen) and process.stdin:
+                if process and process.stdin:
                     try:
                         pickle.dump(job, process.stdin)
                         process.stdin.close()
@@ -339,33 +337,13 @@ class Workers:
         self._processes[number] = None
 
 
-def _started(job: Job, embedder: Embedder | None) -> subprocess.Popen[bytes] | Fork | None:
-    """Start a worker; a fork already has its job, and the model that is loaded here. None if that fails."""
+def _started() -> subprocess.Popen[bytes] | None:
+    """Start a worker; None if that fails."""
     try:
-        if can_fork():
-            return Fork(partial(_carry_out, job, embedder if isinstance(embedder, StaticEmbedder) else None))
         return start("kbhub.sync.indexer")
     except OSError as error:
         log.info("No worker could be started: %s", error)
         return None
-
-
-def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> None:
-    ready: queue.Queue[bytes | None] = queue.Queue(AHEAD)
-    sender = threading.Thread(target=_send, args=(ready, answers))
-    sender.start()
-    answers.write(GREETING)
-    try:
-        keeping = DeletedTexts(job.limits.kept, job.base)
-        files = DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets)
-        with files.parser:
-            for part in job.parts:
-                ready.put(pickle.dumps(files.read_all(part, embedder)))  # takes half as much memory as the objects
-                if sum(entry.size for entry in part) > PART_BYTES:
-                    ready.join()  # hold such a large file once, not five times
-    finally:
-        ready.put(None)
-        sender.join()
 
 
 def _send(ready: queue.Queue[bytes | None], answers: BinaryIO) -> None:
@@ -383,4 +361,19 @@ def main() -> None:
     """Read files for the process that started this one: its job is the input, answered by one `Read` per part."""
     with answering() as answers:
         job: Job = pickle.load(sys.stdin.buffer)  # noqa: S301 - what started this process says
-        _carry_out(job, StaticEmbedder(*job.embedder) if job.embedder else None, answers)
+        embedder = StaticEmbedder(*job.embedder) if job.embedder else None
+        ready: queue.Queue[bytes | None] = queue.Queue(AHEAD)
+        sender = threading.Thread(target=_send, args=(ready, answers))
+        sender.start()
+        answers.write(GREETING)
+        try:
+            keeping = DeletedTexts(job.limits.kept, job.base)
+            files = DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets)
+            with files.parser:
+                for part in job.parts:
+                    ready.put(pickle.dumps(files.read_all(part, embedder)))  # takes half as much memory as the objects
+                    if sum(entry.size for entry in part) > PART_BYTES:
+                        ready.join()  # hold such a large file once, not five times
+        finally:
+            ready.put(None)
+            sender.join()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -90,79 +89,7 @@ def start(module: str) -> subprocess.Popen[bytes]:
     )
 
 
-class Fork:
-    """A copy of this process that runs one task and exits, with the part of `Popen`'s interface that is used.
-
-    It has everything that this process has loaded, which takes a new process 0.25 s of CPU. Requires `can_fork`. The
-    task gets the stream for its output, the only open file besides the null device. It runs at low priority, and never
-    sees Ctrl-C; an error is exit code 1. Raises `OSError` if no process can be started.
-    """
-
-    stdin: BinaryIO | None = None
-
-    def __init__(self, task: Callable[[BinaryIO], None]) -> None:
-        ours, theirs = os.pipe()
-        try:
-            self.pid = os.fork()
-            if not self.pid:
-                _run(task, theirs)
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
-        self.stdout: BinaryIO | None = os.fdopen(ours, "rb")
-        self.returncode: int | None = None
-
-    def kill(self) -> None:
-        """Kill it, if nobody has waited for it yet."""
-        if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        """Wait until it has ended; return its exit code, negative for a signal."""
-        if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.returncode
-
-
-def can_fork() -> bool:
-    """Return whether a copy of this process can work: on Linux, if it has one thread.
-
-    A copy has only the thread that forks, and whatever another one has locked stays locked. Elsewhere, system libraries
-    do not survive a fork, or there is none.
-    """
-    with suppress(OSError):
-        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - also of libraries
-    return False
-
-
-def _run(task: Callable[[BinaryIO], None], output: int) -> None:
-    """Be a `Fork`; never returns."""
-    code = 1
-    try:
-        gc.freeze()  # finalisers of inherited objects would act on files of the parent
-        logging.disable()
-        last = os.dup2(output, 3, inheritable=False)
-        null = os.open(os.devnull, os.O_RDWR)
-        for standard in range(3):
-            os.dup2(null, standard)
-        # Such as the lock, which must end with the parent. There may be a thousand million possible ones (containers).
-        for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - not paths
-            if descriptor > last:
-                with suppress(OSError):
-                    os.close(descriptor)
-        sys.stdout = sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - not a path
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _yield_to_others()
-        with os.fdopen(last, "wb") as answers:
-            task(answers)
-        code = 0
-    finally:
-        os._exit(code)  # what is registered to run at exit is the parent's
-
-
-def end(process: subprocess.Popen[bytes] | Fork) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Kill a process, close its pipes and wait for it."""
     process.kill()
     for pipe in (process.stdin, process.stdout):
@@ -176,13 +103,9 @@ def end(process: subprocess.Popen[bytes] | Fork) -> None:
 def answering() -> Iterator[BinaryIO]:
     """Set up this process as one started by `start`; yield the stream for its output."""
     be_frugal(os.environ)
-    _yield_to_others()
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # anything else that is printed goes to stderr
-        yield answers
-
-
-def _yield_to_others() -> None:
     with suppress(AttributeError, OSError):  # not on Windows
         os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # anything else that is printed goes to stderr
+        yield answers
