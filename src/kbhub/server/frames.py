@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -43,8 +44,14 @@ _MARK = b"\xef\xbb\xbf"
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRING = re.compile(rb'"[^"]*(?:"|\Z)')
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
-_LONGEST_ID = 256
-_TELLING = ("method", "result", "error")
+
+EDGE_BYTES = 1024
+"""Bytes at both ends of a message in which its id is looked for, if it is not parsed. Clients write it before
+everything long, or last, after the version."""
+
+_MEMBER = re.compile(rb'"(jsonrpc|id|method)"\s*:\s*("(?:[^"\\]|\\.)*+"|[-+.\deE]++)')
+_LEADING = re.compile(rb'\s*\{(?:\s*%b\s*,)*+(?P<answer>\s*"(?:result|error)")?' % _MEMBER.pattern)
+_TRAILING = re.compile(rb"(?:[{,]\s*%b\s*)+\}\s*\Z" % _MEMBER.pattern)
 
 
 @struct
@@ -68,98 +75,24 @@ class Frames:
 
     def __init__(self) -> None:
         self._line = bytearray()
-        self._outline: FrameOutline | None = None
+        self._size = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames completed by new data; empty data completes the last one."""
         *ended, rest = data.split(b"\n") if data else (b"", b"")
         for piece in ended:
             self._add(piece)
-            line, outline = bytes(self._line), self._outline
+            line, size = bytes(self._line), self._size
             self._line.clear()
-            self._outline = None
-            yield read(line) if outline is None else _refused(INVALID_REQUEST, _TOO_LONG, outline)
+            self._size = 0
+            yield read(line) if size <= FRAME_BYTES else _refused(INVALID_REQUEST, _TOO_LONG, line)
         self._add(rest)
 
     def _add(self, piece: bytes) -> None:
-        if self._outline is None and len(self._line) + len(piece) <= FRAME_BYTES:
-            self._line += piece
-            return
-        if self._outline is None:
-            self._outline = FrameOutline(self._line)
-            self._line.clear()
-        self._outline.feed(piece)
-
-
-class FrameOutline:
-    """Finds the id of a message that is not parsed, in constant memory; `begun` are its first bytes."""
-
-    _QUOTED = re.compile(rb'["\\]')
-    _TOP = re.compile(rb'["{}\[\],:]')
-    _DEEP = re.compile(rb'["{}\[\]]')
-
-    def __init__(self, begun: bytes | bytearray = b"") -> None:
-        self._depth = 0
-        self._quoted = self._escaped = False
-        self._text = b""
-        self._key: Any = None
-        self._names: set[str] = set()
-        self._id = b""
-        self.feed(bytes(begun))
-
-    def feed(self, data: bytes) -> None:
-        """Process the next bytes."""
-        at = 0
-        while at < len(data):
-            if self._escaped:
-                self._escaped = False
-                self._keep(data[at : at + 1])
-                at += 1
-                continue
-            pattern = self._QUOTED if self._quoted else self._TOP if self._depth <= 1 else self._DEEP
-            match = pattern.search(data, at)
-            self._keep(data[at : match.start() if match else len(data)])
-            if match is None:
-                return
-            self._take(match.group())
-            at = match.end()
-
-    @property
-    def answerable(self) -> bool:
-        """Whether it may be a request: messages with a result or an error are answers."""
-        return "method" in self._names or not {"result", "error"} & self._names
-
-    @property
-    def id(self) -> Any:
-        """The id, or None if it has none that can be returned."""
-        return _returnable(_loaded(self._id))
-
-    def _take(self, mark: bytes) -> None:
-        if self._quoted or mark == b'"':
-            self._keep(mark)
-            self._quoted = self._quoted != (mark == b'"')
-            self._escaped = mark == b"\\"
-        elif mark in b"[{":
-            self._depth += 1
-        elif mark in b"]}":
-            self._close()
-            self._depth -= 1
-        elif mark == b":":
-            self._key, self._text = _loaded(self._text), b""
-            if self._depth == 1 and self._key in _TELLING:
-                self._names.add(self._key)
-        else:
-            self._close()
-
-    def _keep(self, piece: bytes) -> None:
-        if self._depth == 1 and len(self._text) <= _LONGEST_ID:
-            self._text += piece[: _LONGEST_ID + 1]
-
-    def _close(self) -> None:
-        """Handle the end of a member of the message."""
-        if self._depth == 1:
-            self._id = self._text if self._key == "id" else self._id
-            self._key, self._text = None, b""
+        self._line += piece
+        self._size += len(piece)
+        if self._size > FRAME_BYTES:
+            del self._line[EDGE_BYTES:-EDGE_BYTES]
 
 
 def frames(pieces: Iterable[bytes]) -> Iterator[Frame]:
@@ -175,12 +108,12 @@ def read(line: bytes) -> Frame:
     if not line:
         return Frame()
     if reason := _TOO_LONG if len(line) > FRAME_BYTES else too_much(line):
-        return _refused(INVALID_REQUEST, reason, FrameOutline(line))
+        return _refused(INVALID_REQUEST, reason, line)
     text = line.decode("utf-8", "replace")
     try:
         message = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        return _refused(PARSE_ERROR, "The message is not JSON.", FrameOutline(line))
+        return _refused(PARSE_ERROR, "The message is not JSON.", line)
     if "\\ud" in text or "\\uD" in text:
         if isinstance(message, dict) and message.get("id") != _whole(message.get("id")):
             return refusal(_ID, message["id"])
@@ -227,8 +160,18 @@ def too_much(line: bytes) -> str:
     return ""
 
 
-def _refused(code: int, reason: str, outline: FrameOutline) -> Frame:
-    return refusal(reason, outline.id, code) if outline.answerable else Frame()
+def _refused(code: int, reason: str, line: bytes) -> Frame:
+    """Refuse a message that is not parsed, by the id with which it begins or ends; an answer gets none."""
+    head, end = _LEADING.match(line[:EDGE_BYTES]), _TRAILING.search(line[-EDGE_BYTES:])
+    leading, trailing = head[0] if head else b"", end[0] if end else b""
+    if code == PARSE_ERROR and b'"jsonrpc"' not in trailing:  # it may have been cut off in its parameters
+        trailing = b""
+    members, identifier = dict(_MEMBER.findall(leading + trailing)), None
+    if head and head["answer"] and b"method" not in members:
+        return Frame()
+    with suppress(ValueError):
+        identifier = json.loads(members.get(b"id", b"null"))
+    return refusal(reason, _returnable(identifier), code)
 
 
 def _returnable(identifier: Any) -> Any:
@@ -247,14 +190,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         return {_whole(key): _whole(item) for key, item in value.items()}
     return value
-
-
-def _loaded(text: bytes) -> Any:
-    """Parse a short JSON value; None if it is too long or invalid."""
-    try:
-        return json.loads(text) if len(text) <= _LONGEST_ID else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _no_number(name: str) -> NoReturn:
