@@ -11,7 +11,7 @@ import pytest
 from kbhub.documents.markdown import parse_document
 from kbhub.errors import DatasetError
 from kbhub.extensions.lab.corpus import QueryResult
-from kbhub.extensions.lab.datasets import EvalQuery, best_answer, haystacks, headed_sections, load_dataset
+from kbhub.extensions.lab.datasets import EvalQuery, best_answer, headed_sections, load_dataset
 from kbhub.extensions.lab.measurement import METRICS, area_under_curve, judge, randomisation_p
 from kbhub.extensions.lab.report import read_run, write_run
 from kbhub.index.matches import NaiveIndex
@@ -248,37 +248,6 @@ def test_a_floor_that_is_missed_names_the_run(beir, vault, evaluate):
     missed = evaluate(vault, "--mode", "keyword", "--min-ndcg10", "0.9")
     assert (kept.code, "below" in kept.out, missed.code) == (0, False, 1)
     assert missed.out.splitlines()[-1] == "vault, keyword: nDCG@10 is 0.5000, below 0.9."
-
-
-PUBLISHED = Path(__file__).with_name("longmemeval.json")
-
-
-def test_each_question_of_longmemeval_has_its_own_sessions(evaluate, environment, monkeypatch):
-    """Read bit by bit; asked on the day of the question; abstention is in the verdicts only; no base is left."""
-    monkeypatch.setattr("kbhub.extensions.lab.datasets.MOST_BYTES", 100)
-    dataset = evaluate(PUBLISHED, "--json", "--mode", "naive", "--mode", "hybrid").json["datasets"][0]
-    run, document = dataset["runs"][1], next(haystacks(PUBLISHED)).documents[0]
-    strata, verdicts = run["strata"], run["verdicts"][0]
-    text = "# 2023-03-04 (Sat) 10:00\n\nUser: I bought a road bike. # Mine It is red.\nAssistant: Noted."
-    assert (document.path, document.data.decode()) == ("0001.md", text)
-    assert (dataset["documents"], len(dataset["notes"])) == (10, 2)
-    assert [(one["recall_any5"], one["recall_all5"]) for one in strata.values()] == [(1.0, 1.0), (1.0, 1.0), (1.0, 0.0)]
-    assert (strata["temporal-reasoning"]["hit1"], verdicts["unanswerable_queries"]) == (1.0, 1)
-    assert not list(Path(environment.env["KBHUB_CACHE_DIR"], "eval").glob("haystack-*"))
-    assert "any@5" in evaluate(PUBLISHED.parent, "--mode", "hybrid")[1]
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (lambda text: text[:-40], "is not JSON: "),
-        (lambda text: text.replace('"q2"', '"q1"'), "the question id 'q1' occurs twice"),
-    ],
-)
-def test_what_is_not_of_longmemeval_is_named(evaluate, tmp_path, change, fault):
-    (tmp_path / "longmemeval_s.json").write_text(change(PUBLISHED.read_text("utf-8")), "utf-8")
-    assert fault in evaluate(tmp_path)[2]
-    assert "no --bases" in evaluate(PUBLISHED, "--bases", "2")[2]
 
 
 def test_figures_worked_by_hand():

@@ -54,8 +54,8 @@ def evaluate(
 ) -> Reply:
     """Measure search on data sets with known answers.
 
-    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), a folder of Markdown with a queries.jsonl
-    whose answers are files or sections, or LongMemEval's file. Your bases are not used.
+    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a queries.jsonl
+    whose answers are files or sections. Your bases are not used.
 
     Example: kbhub dev eval ~/beir/scifact --mode keyword --mode hybrid
 

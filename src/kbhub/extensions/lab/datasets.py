@@ -14,7 +14,6 @@ from typing import Any
 from kbhub.documents.markdown import parse_document, sections_of
 from kbhub.documents.walk import Limits, open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
-from kbhub.search.document_signals import written_day
 from kbhub.types import Base, Document
 from kbhub.values import struct
 
@@ -27,9 +26,6 @@ FULL_ANSWER = 2
 
 MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
 """Maximum size of a document in bytes (the default of `limits`), and of files in a data set."""
-
-MOST_ITEM = 256 << 20
-"""Maximum size of a question with its sessions, in characters."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -104,8 +100,6 @@ class Dataset:
     sections: Mapping[str, tuple[HeadedSection, ...]] | None = None
     """Document → its sections if answers may be sections, None if they are documents."""
     notes: tuple[str, ...] = ()
-    haystacks: Path | None = None
-    """File with the documents of each query, if each has its own; `documents` is empty then."""
     asked: float | None = None
     """When the queries were asked, in seconds since the epoch, if that counts."""
 
@@ -146,13 +140,8 @@ def load_dataset(folder: Path) -> Dataset:
 
     It has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`), as BEIR has them; or `queries.jsonl`
     and Markdown, below `docs` if there is such a folder. Either may have a `rewordings.jsonl` with `queries` and `hyde`
-    for the `id` of a query. Or it is, or has, a file of LongMemEval.
+    for the `id` of a query.
     """
-    published = [folder] if folder.is_file() else sorted(folder.glob("longmemeval*.json"))
-    if len(published) > 1:
-        raise DatasetError(folder, f"has several files of LongMemEval. Name one, such as {published[0].name}")
-    if published:
-        return _longmemeval(published[0])
     if not folder.is_dir():
         fault = "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
         raise DatasetError(folder.absolute(), fault)
@@ -227,67 +216,6 @@ def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[st
             gold.setdefault(query, {})[document] = score
             foreign += document not in document_ids
     return gold, foreign
-
-
-def _longmemeval(file: Path) -> Dataset:
-    """Read the questions of a file of LongMemEval, without their sessions."""
-    queries: dict[str, EvalQuery] = {}
-    missing = 0
-    for haystack in haystacks(file):
-        (query,) = haystack.queries
-        if query.id in queries:
-            raise DatasetError(file, f"the question id {query.id!r} occurs twice")
-        queries[query.id] = query
-        missing += len(query.gold.keys() - {document.id for document in haystack.documents})
-    unanswered = sum(not query.gold for query in queries.values())
-    if unanswered == len(queries):
-        raise DatasetError(file, "no question has an answer")
-    notes = [f"Abstention questions, which count in the verdicts only: {unanswered}."] if unanswered else []
-    notes += [f"Relevant sessions missing from the haystacks: {missing}."] if missing else []
-    return Dataset(file.stem, (), tuple(queries.values()), notes=tuple(notes), haystacks=file)
-
-
-def haystacks(file: Path) -> Iterator[Dataset]:
-    """Yield each question of a file of LongMemEval with its sessions as documents, whose titles are their dates."""
-    for number, row in enumerate(_listed(file), 1):
-        try:
-            dates, sessions = row["haystack_dates"], row["haystack_sessions"]
-            documents = list[EvalDocument]()
-            for name, date, turns in zip(row["haystack_session_ids"], dates, sessions, strict=True):
-                lines = [f"# {date.replace('/', '-')}\n"]
-                lines += [f"{turn['role'].capitalize()}: {' '.join(turn['content'].split())}" for turn in turns]
-                path = f"{len(documents) + 1:04}.md"
-                documents.append(EvalDocument(str(name), path, "\n".join(lines).encode("utf-8", "replace")))
-            name = row["question_id"]
-            gold = {} if name.endswith("_abs") else dict.fromkeys(map(str, row["answer_session_ids"]), 1)
-            query = EvalQuery(name, str(row["question"]), gold, row["question_type"])
-            asked = written_day(row["question_date"].replace("/", "-"))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DatasetError(file, f"question {number} is not as LongMemEval has them: {error!r}") from error
-        yield Dataset(file.stem, tuple(documents), (query,), asked=asked)
-
-
-def _listed(file: Path) -> Iterator[Any]:
-    """Yield the items of a JSON list one after another, because files have gigabytes."""
-    decoder = json.JSONDecoder()
-    try:
-        with file.open(encoding="utf-8-sig", errors="replace") as stream:
-            start, text = stream.read(1), stream.read(MOST_BYTES)
-            if start != "[":
-                raise DatasetError(file, "is not a JSON list of questions, as LongMemEval has them")
-            while not (text := text.lstrip(", \t\r\n")).startswith("]"):
-                try:
-                    item, end = decoder.raw_decode(text)
-                except ValueError as error:
-                    more = stream.read(max(MOST_BYTES, len(text))) if len(text) < MOST_ITEM else ""
-                    if not more:
-                        raise DatasetError(file, f"is not JSON: {error}") from error
-                    text += more
-                else:
-                    yield item
-                    text = text[end:]
-    except OSError as error:
-        raise DatasetError(file, f"cannot be read: {error.strerror}") from error
 
 
 def _vault(folder: Path) -> Dataset:

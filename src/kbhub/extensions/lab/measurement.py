@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +13,8 @@ import numpy as np
 
 from kbhub.errors import DatasetError, UsageError
 from kbhub.extensions.lab import report
-from kbhub.extensions.lab.corpus import SEED, EvalMode, EvalPlan, QueryResult, ask, eval_folder, open_corpus, sample
-from kbhub.extensions.lab.datasets import Dataset, EvalQuery, haystacks
+from kbhub.extensions.lab.corpus import SEED, EvalMode, EvalPlan, QueryResult, ask, open_corpus, sample
+from kbhub.extensions.lab.datasets import Dataset
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -135,8 +133,6 @@ def evaluate(
     for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
             raise UsageError(f"Two data sets are named {name!r}. Rename one, so that their results can be told apart.")
-    if any(dataset.haystacks for dataset in datasets) and (unanswerable or options.parts > 1):
-        raise UsageError("Questions of LongMemEval have their own documents: no --bases or --none.")
     plans = options.plans()
     alone = len(datasets) == 1 and len(plans) == 1
     measurements = [_Measurement(dataset, unanswerable, options, setup, alone=alone) for dataset in datasets]
@@ -171,48 +167,29 @@ class _Measurement:
 
     def measure(self, plans: Sequence[EvalPlan]) -> report.DatasetFigures:
         """Run the plans and compute the figures."""
-        dataset, options = self.dataset, self.options
-        found: dict[EvalPlan, dict[str, list[QueryResult]]] = {plan: defaultdict(list) for plan in plans}
-        documents, chunks, seconds, notes = 0, 0, 0.0, [*dataset.notes]
-        for part, asked, setup in self._parts():
-            corpora = {cuts: open_corpus(part, setup, cuts) for cuts in sorted({1, *(plan.parts for plan in plans)})}
-            documents, chunks = documents + len(part.documents), chunks + corpora[1].chunks
-            seconds, notes = seconds + corpora[1].index_seconds, [*notes, *corpora[1].notes]
-            for plan in plans:
-                for source, queries in asked.items():
-                    if source and (plan.mode == "naive" or plan.without or plan.parts > 1):
-                        continue
-                    depth = 1 if source else options.depth
-                    answers = ask(corpora[plan.parts], queries, plan, depth=depth, progress=setup.progress)
-                    found[plan][source] += answers
+        dataset, options, setup = self.dataset, self.options, self.setup
+        corpora = {cuts: open_corpus(dataset, setup, cuts) for cuts in sorted({1, *(plan.parts for plan in plans)})}
         measured: dict[EvalPlan, NDArray[np.float64]] = {}
         """Plan → values of the metrics, of shape (queries, metrics)."""
-        runs = tuple(self._figures(plan, answers, measured) for plan, answers in found.items())
+        runs = list[report.RunFigures]()
+        for plan in plans:
+            found = dict[str, list[QueryResult]]()
+            for source, queries in {ANSWERED: self.queries, **self.unanswerable}.items():
+                if source and (plan.mode == "naive" or plan.without or plan.parts > 1):
+                    continue
+                depth = 1 if source else options.depth
+                found[source] = ask(corpora[plan.parts], queries, plan, depth=depth, progress=setup.progress)
+            runs.append(self._figures(plan, found, measured))
         return report.DatasetFigures(
             name=dataset.name,
-            documents=documents,
-            chunks=chunks,
-            index_seconds=round(seconds, 2),
+            documents=len(dataset.documents),
+            chunks=corpora[1].chunks,
+            index_seconds=round(corpora[1].index_seconds, 2),
             gains="exponential" if dataset.exponential else "linear",
             unit="document" if dataset.sections is None else "section",
-            runs=runs,
-            notes=tuple(notes),
+            runs=tuple(runs),
+            notes=(*dataset.notes, *corpora[1].notes),
         )
-
-    def _parts(self) -> Iterator[tuple[Dataset, Mapping[str, Sequence[EvalQuery]], Setup]]:
-        """Yield documents to search and the queries to ask of them, by source: all of them, or one query at a time."""
-        asked, setup = {ANSWERED: self.queries, **self.unanswerable}, self.setup
-        if self.dataset.haystacks is None:
-            yield self.dataset, asked, setup
-            return
-        sources = {query.id: source for source, queries in asked.items() for query in queries}
-        parts = (part for part in haystacks(self.dataset.haystacks) if part.queries[0].id in sources)
-        for number, part in enumerate(parts, 1):
-            with tempfile.TemporaryDirectory(dir=eval_folder(setup), prefix="haystack-") as folder:
-                source = sources[part.queries[0].id]
-                yield part, {source: part.queries}, replace(setup, cache=Path(folder), progress=None)
-            if setup.progress:
-                setup.progress(f"asking {part.name}", number, len(sources))
 
     def _values(self, rankings: Sequence[Iterable[str]]) -> NDArray[np.float64]:
         pairs = zip(rankings, self.queries, strict=True)
