@@ -1,5 +1,7 @@
 """reStructuredText, Org, AsciiDoc and plain text: the structure is found, and lines are those of the file."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,75 +14,10 @@ from kbhub.documents.source import parse_text
 from kbhub.extensions.formats.markup import scan_org
 from kbhub.workspace.formats import in_markdown
 
-RST = """\
-:orphan:
-:tags: ops, disk full
 
-==========
-The manual
-==========
-
-:Author: Ann
-:Date: 2024-05-01
-
-Intro with :doc:`setup` and :doc:`the guide </guide/start>`.
-
-First *part*
-============
-
-See `notes <notes/a.rst>`_ and `out <https://example.org>`_. Code::
-
-    # no
-    ====
-
-    Title
-    =====
-
-.. code-block:: python
-
-   x = ":doc:`hidden`"
-
-Sub ``flag``
-------------
-text
-
-+---+---+
-| a | b |
-+===+===+
-| 1 | 2 |
-+---+---+
-
-===  ===
-k    v
-===  ===
-1    2
-
-3    4
-===  ===
-
-.. list-table::
-
-   * - a
-     - b
-
-.. a comment
-   :doc:`not this`
-
-.. toctree::
-   :maxdepth: 2
-
-   intro
-   The API <api/index>
-   https://example.org
-
->>> print(1)
-1
-
-Second
-======
-
-1. item
-"""
+def sample(name: str) -> str:
+    """A file of one format that has all that the format can say of its structure."""
+    return (Path(__file__).parent / "samples" / name).read_text("utf-8")
 
 
 def read(name: str, text: str):
@@ -96,10 +33,11 @@ def links(document) -> list[tuple[str, str, str, int]]:
 
 
 def test_restructuredtext_has_its_structure_and_may_begin_with_the_fields_of_a_pep():
-    document = read("doc/a.rst", RST)
+    text = sample("structure.rst")
+    document = read("doc/a.rst", text)
 
-    assert headings(read("doc/a.rest", RST)) == headings(document)
-    assert document.lines == tuple(RST.splitlines())
+    assert headings(read("doc/a.rest", text)) == headings(document)
+    assert document.lines == tuple(text.splitlines())
     assert document.title == "The manual"
     assert document.front_matter == {"tags": "ops, disk full", "author": "Ann", "date": "2024-05-01"}
     assert document.tags == ("ops", "disk full")
@@ -149,48 +87,11 @@ def test_links_of_restructuredtext_lead_to_files(text, found):
     assert links(read("a.rst", text)) == found
 
 
-ORG = """\
-:PROPERTIES:
-:ID: 8e8f
-:ROAM_ALIASES: "other name" short
-:END:
-#+TITLE: The =manual=
-#+author: Ann
-#+filetags: :ops:disk:
-
-Intro [[file:notes/a%20b.org::*Part one][see it]] [[https://example.org][out]] [[*Sub]].
-
-* TODO [#A] First [[file:x.org][part]] :work:
-:PROPERTIES:
-:CUSTOM_ID: first
-:END:
-** Sub ~flag~
-#+begin_src python
-# [[file:hidden.org]]
-,* no headline
-#+end_src
-
-: fixed
-: width
-
-| a | b |
-|---+---|
-| 1 | 2 |
-#+begin_src
-* Second
-#+begin_example
-a
-#+end_example
-#+begin_quote
-[[./other.org][other]]
-#+end_quote
-"""
-
-
 def test_org_and_asciidoc_have_their_structure():
-    document = read("a.org", ORG)
+    text = sample("structure.org")
+    document = read("a.org", text)
 
-    assert document.lines == tuple(ORG.splitlines())
+    assert document.lines == tuple(text.splitlines())
     assert (document.title, document.body) == ("The manual", 7)
     assert document.front_matter == {"author": "Ann"}
     assert document.tags == ("ops", "disk", "work")
@@ -204,9 +105,10 @@ def test_org_and_asciidoc_have_their_structure():
         ("./other.org", "", "other", 33),
     ]
 
-    document = read("a.adoc", ADOC)
+    text = sample("structure.adoc")
+    document = read("a.adoc", text)
 
-    assert document.lines == tuple(ADOC.splitlines())
+    assert document.lines == tuple(text.splitlines())
     assert document.title == "The manual"
     assert document.tags == ("ops", "disk")
     assert document.front_matter == {"author": "Ann Author", "tags": "ops, disk", "description": "what it is about"}
@@ -219,52 +121,6 @@ def test_org_and_asciidoc_have_their_structure():
         ("setup.adoc", "first", "the setup", 8), ("guide.adoc", "", "guide.adoc", 8), ("notes/a.txt", "", "notes", 8),
         ("other.adoc", "part", "there", 8), ("parts/x.adoc", "", "parts/x.adoc", 33),
     ]  # fmt: skip
-
-
-ADOC = """\
-// a comment
-= The `manual`
-Ann Author <ann@example.org>
-:tags: ops, disk
-:description: what it \\
-is about
-
-Intro xref:setup.adoc#first[the setup], xref:guide#[], <<other.adoc#part,there>>, <<local>>, link:notes/a.txt[notes].
-
-== First _part_ ==
-
-[source,sh]
-----
-== no
-xref:hidden.adoc[]
-----
-
-=== **Sub**
-[cols=2]
-|===
-|a |b
-
-|== 1 |2
-|===
-
-Old style
-~~~~~~~~~
-
-....
-text
-....
-
-include::parts/x.adoc[]
-https://example.org[out] link:{url}/a[b]
-
-////
-== Commented
-////
-== Last
-----
-no end
-== in it
-"""
 
 
 def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else_and_yaml_front_matter_is_read_in_every_format():
