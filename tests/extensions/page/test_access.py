@@ -418,38 +418,13 @@ def test_a_document_made_to_be_slow_is_not(text):
     assert time.process_time() - began < 10
 
 
-DIAGRAMS = """# Diagrams
-
-```mermaid
-%%{init: {"securityLevel": "loose", "htmlLabels": true, "themeCSS": "@import url(https://evil.example/x.css);"}}%%
-flowchart TD
-  A["<img src=https://evil.example/i.png onerror=parent.hacked=1><script>top.hacked=1</script>"] --> B[Second]
-  click A call hacked()
-  click B "https://evil.example/link"
-```
-
-```mermaid
----
-config: {securityLevel: sandbox, flowchart: {htmlLabels: true}}
----
-flowchart TD
-  C["<iframe srcdoc='<script>top.hacked=1</script>'></iframe><a href='javascript:top.hacked=1'>C</a>"] --> Third
-  click C href "javascript:top.hacked=1"
-```
-
-```mermaid
-No diagram <script>hacked=1</script>
-```
-"""
-
-
 @pytest.fixture
 def hostile(environment):
     """Knowledge made to harm, or large, there before a page looks for some."""
     environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
     environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
     environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
-    environment.write("knowledge/diagrams.md", DIAGRAMS)
+    environment.write("knowledge/diagrams.md", Path(__file__).with_name("diagrams.md").read_bytes())
     lines = [f"Line {number} of it, with some words to make it long enough." for number in range(20_000)]
     environment.write("knowledge/large.md", "# Large\n\n" + "\n\n".join(lines))
     environment.write("knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>hacked=1</script></svg>")

@@ -1,6 +1,7 @@
 """A view in the sandbox of a host that speaks MCP Apps, and WCAG 2.2 AA as far as a program can tell."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import anyio
 import pytest
@@ -16,28 +17,7 @@ from kbhub.server.server import KbhubServer
 
 pytestmark = pytest.mark.slow
 
-HOST = """<!doctype html><meta charset=utf-8><title>host</title>
-<iframe id=view sandbox=allow-scripts width=800></iframe>
-<script>
-const seen = window.seen = [];
-const frame = document.querySelector("#view");
-const post = message => frame.contentWindow.postMessage({jsonrpc: "2.0", ...message}, "*");
-addEventListener("message", async ({data}) => {
-  seen.push(data);
-  if (data.method === "ui/initialize") post({id: data.id, result: {
-    protocolVersion: data.params.protocolVersion, hostInfo: {name: "host", version: "1"},
-    hostCapabilities: {serverTools: {}}, hostContext: {theme: "dark"}}});
-  else if (data.method === "ui/notifications/initialized") {
-    post({method: "ui/notifications/tool-input", params: {arguments: window.wanted}});
-    post({method: "ui/notifications/tool-result", params: window.result});
-  } else if (data.method === "ui/notifications/size-changed") frame.height = data.params.height;
-  else if (data.method === "tools/call") {
-    const result = await callTool(data.params.name, data.params.arguments);
-    post({id: data.id, result});
-  }
-});
-window.open_view = (html, wanted, result) => { window.wanted = wanted; window.result = result; frame.srcdoc = html; };
-</script>"""
+HOST = Path(__file__).with_name("host.html")
 
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -100,7 +80,7 @@ def view(project, chromium, patient):
         return tab.frame_locator("#view")
 
     tab.expose_function("callTool", server.call)
-    tab.set_content(HOST)
+    tab.set_content(HOST.read_text("utf-8"))
     yield tab, open_view
     assert complaints == []
     context.close()
