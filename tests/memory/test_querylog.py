@@ -4,9 +4,9 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 import pytest
 
-from conftest import DAY, make_repository, synced
+from conftest import DAY, make_repository, ran, synced
 from kbhub.errors import QueryLogUnavailable
 from kbhub.extensions.lab.corpus import logged_dataset
 from kbhub.index.side_files import JOURNAL_BYTES, Asked, Distinct, QueryLog
@@ -283,11 +283,11 @@ def test_a_cluster_has_five_queries_at_least_that_are_near_above_a_cosine_of_085
     assert grouped([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
 
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = str(Path(__file__).parents[2] / "src")
 ASKED = 6
 """Queries of an agent for each memory of its own."""
 
-ASK = """
+AGENT = """
 import sys
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
@@ -297,13 +297,7 @@ from kbhub.usage.log import flush, note_read, record
 from kbhub.types import Hit, Query, SearchResult
 hit = Hit(ref="a.md", docid="#a", base="project", path="a.md", title="A", start_line=1, end_line=1, excerpt="",
     excerpt_line=1, score=0.9)
-hub = Hub(HubOptions())
-def note(text):
-    result = SearchResult(query=text, mode="hybrid", hits=(hit,), verdict="weak", searched=("project",))
-    record(hub, result, Query(text=text), sys.argv[1])
-"""
-AGENT = """
-me, count, asked, shared = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+hub, me, count, asked, shared = Hub(HubOptions()), sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 for number in range(count):
     remember(hub, f"Agent {me} learned thing{number} about part{me}x{number}.", client=me, tags=[f"t{number}"])
     if number % 5 == 0:
@@ -311,22 +305,13 @@ for number in range(count):
         remember(hub, id=shared)
         maintain(hub)
     for question in range(number * asked, (number + 1) * asked):
-        note(f"Question{question} of {me}")
+        text = f"Question{question} of {me}"
+        result = SearchResult(query=text, mode="hybrid", hits=(hit,), verdict="weak", searched=("project",))
+        record(hub, result, Query(text=text), me)
         note_read(hub, "a.md", me)
         if question % 7 == 0:
             flush()
 """
-
-
-def started(environment, script, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-c", ASK + script, *map(str, arguments)],
-        cwd=environment.project,
-        env={**environment.env, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.mark.parametrize(
@@ -339,8 +324,10 @@ def test_agents_at_once_lose_nothing(environment, processes, count):
     """
     hub = environment.hub()
     shared = remember(hub, "One memory that all of them confirm.").memory.id
-    agents = [started(environment, AGENT, me, count, ASKED, shared) for me in range(processes)]
-    assert [agent.communicate(timeout=540)[1] for agent in agents] == [""] * processes
+    options = {"cwd": environment.project, "env": {**environment.env, "PYTHONPATH": SOURCE}, "timeout": 540}
+    with ThreadPoolExecutor(processes) as pool:
+        lines = [(sys.executable, "-c", AGENT, me, count, ASKED, shared) for me in range(processes)]
+        assert list(pool.map(lambda line: ran(*line, **options), lines)) == [(0, "", "")] * processes
 
     found = {memory.text: memory for memory in memories(hub, limit=100_000).memories}
     assert len(found) == processes * count + 2

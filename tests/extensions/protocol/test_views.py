@@ -1,10 +1,9 @@
 """A view in the sandbox of a host that speaks MCP Apps, and WCAG 2.2 AA as far as a program can tell."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
 from axe_playwright_python.sync_playwright import Axe
 from mcp import Client
 from mcp.client.extension import advertise
@@ -26,46 +25,18 @@ POLICY = (
 """What a host allows a view that declares nothing."""
 
 
-def in_thread(work):
-    """Run asynchronous work: in the test's own thread playwright has a loop already."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(anyio.run, work).result()
-
-
-class Server:
-    """Calls tools of a server as a client that shows views does."""
-
-    def __init__(self, environment) -> None:
-        self._environment = environment
-
-    def call(self, name: str, arguments: dict) -> dict:
-        """Call a tool."""
-
-        async def call() -> dict:
-            async with self._client() as client:
-                answer = await client.call_tool(name, arguments)
-                return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-        return in_thread(call)
-
-    def page(self, address: str) -> str:
-        """Read the page of a view."""
-
-        async def read() -> str:
-            async with self._client() as client:
-                return (await client.read_resource(address)).contents[0].text
-
-        return in_thread(read)
-
-    def _client(self) -> Client:
-        shows = advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})
-        return Client(KbhubServer(self._environment.hub()), extensions=[shows])
+@pytest.fixture
+def server(project, patient):
+    """What a client that shows views gets; it is in another thread, as playwright has a loop in the test's own."""
+    client = Client(KbhubServer(project.hub()), extensions=[advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})])
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(client):
+        sent = {"mode": "json", "by_alias": True, "exclude_none": True}
+        yield lambda method, *given: portal.call(getattr(client, method), *given).model_dump(**sent)
 
 
 @pytest.fixture
-def view(project, chromium, patient):
+def view(server, chromium):
     """Opens a view in a host; tool calls of the view reach the server after the browser has waited for them."""
-    server = Server(project)
     context = chromium.new_context()
     tab = context.new_page()
     complaints = []
@@ -73,13 +44,13 @@ def view(project, chromium, patient):
     tab.on("pageerror", lambda error: complaints.append(str(error)))
 
     def open_view(tool: str, **arguments):
-        html = server.page(f"ui://kbhub/{tool}")
+        html = server("read_resource", f"ui://kbhub/{tool}")["contents"][0]["text"]
         secured = html.replace("<head>", f'<head><meta http-equiv="Content-Security-Policy" content="{POLICY}">', 1)
-        result = server.call(tool, arguments)
+        result = server("call_tool", tool, arguments)
         tab.evaluate("([html, wanted, result]) => open_view(html, wanted, result)", [secured, arguments, result])
         return tab.frame_locator("#view")
 
-    tab.expose_function("callTool", server.call)
+    tab.expose_function("callTool", lambda tool, arguments: server("call_tool", tool, arguments))
     tab.set_content(HOST.read_text("utf-8"))
     yield tab, open_view
     assert complaints == []
