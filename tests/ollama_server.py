@@ -20,7 +20,6 @@ CONTEXT_LETTERS = 5000
 class Request:
     """What a client asked."""
 
-    method: str
     path: str
     headers: dict[str, str]
     body: Any
@@ -34,9 +33,7 @@ class OllamaServer:
     models: dict[str, str] = field(default_factory=lambda: {"qwen3:0.6b": "1" * 64, "embeddinggemma:latest": "2" * 64})
     """Name → digest of each model that is pulled."""
     say: Callable[[dict[str, Any]], str] = lambda body: "{}"
-    """Gives the text of an answer, for the body of a request to chat or generate."""
-    thinks: str = ""
-    """What comes in the field of its own for thinking."""
+    """Gives the text of an answer, for the body of a request to chat."""
     drop: int = 0
     """Requests to come whose connection is dropped without an answer."""
     busy: int = 0
@@ -139,7 +136,7 @@ class _Ollama(Handler):
     def _serve(self, body: Any) -> None:
         script = self.server_script
         headers = {name.lower(): value for name, value in self.headers.items()}
-        script.requests.append(Request(self.command, self.path, headers, body))
+        script.requests.append(Request(self.path, headers, body))
         self.close_connection = True
         try:
             if not self._fails():
@@ -174,13 +171,10 @@ class _Ollama(Handler):
     def _answer(self, body: Any) -> None:
         script = self.server_script
         answer = {
-            "/api/version": lambda: self._json({"version": "0.99.0"}),
             "/api/tags": lambda: self._json(
                 {"models": [{"model": name, "name": name, "digest": one} for name, one in script.models.items()]}
             ),
-            "/api/show": lambda: self._model(body, lambda: self._json({"model_info": {}, "capabilities": []})),
-            "/api/chat": lambda: self._model(body, lambda: self._text(body, chat=True)),
-            "/api/generate": lambda: self._model(body, lambda: self._text(body, chat=False)),
+            "/api/chat": lambda: self._model(body, lambda: self._chat(body)),
             "/api/embed": lambda: self._model(body, lambda: self._embed(body)),
             "/v1/embeddings": lambda: self._openai(body),
         }.get(self.path)
@@ -196,29 +190,23 @@ class _Ollama(Handler):
         else:
             self._json({"error": f"model '{body['model']}' not found"}, 404)
 
-    def _text(self, body: Any, *, chat: bool) -> None:
-        script = self.server_script
-        said = script.say(body)
-        half = len(said) // 2
-        pieces = [said[:half], said[half:]] if body.get("stream", True) else [said]
-        lines = []
-        for number, piece in enumerate(pieces):
-            thinking = script.thinks if not number else ""
-            text = {"message": {"role": "assistant", "content": piece, "thinking": thinking}} if chat else {}
-            done = number == len(pieces) - 1
-            lines.append(json.dumps({"model": body["model"], "done": done, "response": piece, **text}))
-        self.answer("\n".join(lines).encode() + b"\n", 200, "application/x-ndjson")
+    def _chat(self, body: Any) -> None:
+        said = self.server_script.say(body)
+        half, lines = len(said) // 2, b""
+        for piece, done in ((said[:half], False), (said[half:], True)):
+            message = {"role": "assistant", "content": piece}
+            lines += json.dumps({"model": body["model"], "done": done, "message": message}).encode() + b"\n"
+        self.answer(lines, 200, "application/x-ndjson")
 
     def _embed(self, body: Any) -> None:
-        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        if any(len(text) > CONTEXT_LETTERS for text in texts):
+        if any(len(text) > CONTEXT_LETTERS for text in body["input"]):
             self._json({"error": "the input length exceeds the context length"}, 400)
-            return
-        self._json({"model": body["model"], "embeddings": self._vectors(texts)})
+        else:
+            self._json({"model": body["model"], "embeddings": self._vectors(body["input"])})
 
     def _openai(self, body: Any) -> None:
-        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        rows = [{"object": "embedding", "index": n, "embedding": one} for n, one in enumerate(self._vectors(texts))]
+        vectors = self._vectors(body["input"])
+        rows = [{"object": "embedding", "index": n, "embedding": one} for n, one in enumerate(vectors)]
         self._json({"object": "list", "data": rows[::-1], "model": body["model"]})
 
     def _vectors(self, texts: list[str]) -> list[list[float]]:

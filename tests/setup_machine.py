@@ -90,15 +90,6 @@ OPENCODE = """\
   }
 }
 """
-CRUSH = """\
-{
-  "$schema": "https://charm.land/crush.json",
-  "mcp": {
-    "gh": { "type": "http", "url": "https://x.test" }
-  }
-}
-""".replace("\n", "\r\n")
-WARP = "\ufeff" + '{\r\n  "mcpServers": {\r\n    "a": {"command": "x", "working_directory": "/"}\r\n  }\r\n}\r\n'
 FILES = {
     "claude-code": (".claude.json", CLAUDE),
     "cursor": (".cursor/mcp.json", CURSOR),
@@ -109,9 +100,7 @@ FILES = {
     "opencode": (".config/opencode/opencode.json", OPENCODE),
     "amp": (".config/amp/settings.json", '{\n  "amp.notifications.enabled": true\n}\n'),
     "gemini-cli": (".gemini/settings.json", '{"security":{"auth":{"selectedType":"oauth"}},"mcpServers":{}}'),
-    "crush": (".config/crush/crush.json", CRUSH),
     "continue": (".continue/mcpServers/kbhub.json", '{"mcpServers": {}}'),
-    "warp": (".warp/.mcp.json", WARP),
 }
 """Where each client keeps its servers on Linux, and what its user has there."""
 

@@ -248,25 +248,15 @@ def victim(environment):
     return environment
 
 
-def pointer(**fields):
-    return lambda victim: victim.write(".kbhub.json", json.dumps(fields))
-
-
-def link(name, target):
-    def make(victim):
-        path = victim.project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(target.format(home=victim.home))
-
-    return make
-
-
-def page(path):
-    return lambda victim: victim.write(path, "# A\n")
-
-
-def each(*tricks):
-    return lambda victim: [trick(victim) for trick in tricks]
+def lay(victim, said, files):
+    """Write a pointer and files; those that have a target are links."""
+    if said:
+        victim.write(".kbhub.json", json.dumps(said))
+    for name, target in files.items():
+        file = victim.write(name, "# A\n")
+        if target:
+            file.unlink()
+            file.symlink_to(target.format(home=victim.home))
 
 
 KEY = "{home}/.ssh/id_ed25519.md"
@@ -282,30 +272,33 @@ def false_worktree(victim):
 
 
 TRICKS = {
-    "pointer to the root": pointer(knowledge="/"),
-    "pointer to the keys": pointer(knowledge="~/.ssh"),
-    "pointer up and out": pointer(knowledge="../../home/.ssh"),
-    "pointer through a link": each(link("inner", "{home}/.ssh"), pointer(knowledge="inner")),
-    "pointer to the git folder": pointer(knowledge=".git", include=["*", ".*"]),
-    "pointer that includes the git folder": pointer(knowledge=".", include=["*", ".*", ".git/config", ".git/**"]),
-    "pointer that is a link to a text": link(".kbhub.json", "{home}/token.json"),
-    "pointer that is a link to settings": link(".kbhub.json", "{home}/settings.json"),
-    "linked knowledge": link("knowledge", "{home}/.ssh"),
-    "linked hidden knowledge": link(".knowledge", "{home}/private/knowledge"),
-    "linked docs": link("docs", "{home}/.ssh"),
-    "linked readme": each(link("README.md", KEY), page("docs/a.md")),
-    "linked files": each(link("knowledge/key.md", KEY), link("knowledge/keys", "{home}/.ssh"), page("knowledge/a.md")),
-    "rules in a link": each(link("knowledge/.kbhubignore", KEY), page("knowledge/a.md")),
-    "false worktree": false_worktree,
+    "pointer to the root": ({"knowledge": "/"}, {}),
+    "pointer to the keys": ({"knowledge": "~/.ssh"}, {}),
+    "pointer up and out": ({"knowledge": "../../home/.ssh"}, {}),
+    "pointer through a link": ({"knowledge": "inner"}, {"inner": "{home}/.ssh"}),
+    "pointer to the git folder": ({"knowledge": ".git", "include": ["*", ".*"]}, {}),
+    "pointer that includes the git folder": ({"knowledge": ".", "include": ["*", ".*", ".git/config", ".git/**"]}, {}),
+    "pointer that is a link to a text": ({}, {".kbhub.json": "{home}/token.json"}),
+    "pointer that is a link to settings": ({}, {".kbhub.json": "{home}/settings.json"}),
+    "linked knowledge": ({}, {"knowledge": "{home}/.ssh"}),
+    "linked hidden knowledge": ({}, {".knowledge": "{home}/private/knowledge"}),
+    "linked docs": ({}, {"docs": "{home}/.ssh"}),
+    "linked readme": ({}, {"README.md": KEY, "docs/a.md": None}),
+    "linked files": ({}, {"knowledge/key.md": KEY, "knowledge/keys": "{home}/.ssh", "knowledge/a.md": None}),
+    "rules in a link": ({}, {"knowledge/.kbhubignore": KEY, "knowledge/a.md": None}),
+    "false worktree": ({}, {}),
 }
+"""What the pointer says; files and where those that are links lead."""
 
 
 @posix
 @pytest.mark.parametrize("name", TRICKS)
 def test_a_hostile_repository_shows_nothing_of_the_user(victim, name):
     """Whoever tries to lead out by a pointer is named."""
-    trick, followed = TRICKS[name], name.startswith(("pointer to the", "pointer that is"))
-    trick(victim)
+    followed = name.startswith(("pointer to the", "pointer that is"))
+    lay(victim, *TRICKS[name])
+    if name == "false worktree":
+        false_worktree(victim)
     before = outside(victim)
     told = " ".join(problem.message for problem in victim.hub().discovery().problems)
     assert not followed or re.search(r"not followed|not read|cannot be a base", told)
@@ -366,7 +359,7 @@ def test_no_document_breaks_out_of_its_place_in_an_answer(environment, granulari
         front = json.dumps({"title": text, "tags": [text], "aliases": [text], "description": text})
         environment.write(f"knowledge/{name_of(number, text)}", f"---\n{front}\n---\n\n# {text}\n\ndeploy {text}\n")
     names = [name_of(*one) for one in enumerate(IMITATIONS)]
-    pointer(name=IMITATIONS[4], description=IMITATIONS[1], contexts={"a": "b\nc"})(environment)
+    lay(environment, {"name": IMITATIONS[4], "description": IMITATIONS[1], "contexts": {"a": "b\nc"}}, {})
     query = {"query": "deploy", "limit": 100, "options": {"granularity": granularity, "explain": True}}
     calls = ("search", query), ("status", {}), ("read", {"refs": names})
     found, status, read = answers(environment, *calls, structured=False)

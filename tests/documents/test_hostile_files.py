@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -451,12 +452,9 @@ def test_a_process_that_dies_costs_its_file_alone(parser, monkeypatch):
     assert told(parser, a_docx(paragraph("Words.") * 2_000)) == ("", "Its parser broke off; left out.")
 
 
-class Answering:
+def answering(said):
     """What has taken a process over, and says this."""
-
-    def __init__(self, said):
-        self.stdin, self.stdout, self.returncode = io.BytesIO(), io.BytesIO(said), None
-        self.poll, self.kill, self.wait = (lambda *_: None for _ in range(3))
+    return Mock(stdin=io.BytesIO(), stdout=io.BytesIO(said), returncode=None, poll=lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +465,7 @@ class Answering:
     ],
 )  # fmt: skip
 def test_an_answer_that_is_none_costs_its_file(monkeypatch, said):
-    monkeypatch.setattr(limits, "start", lambda _: Answering(GREETING + said))
+    monkeypatch.setattr(limits, "start", lambda _: answering(GREETING + said))
     with IsolatedParser() as parser:
         assert told(parser, GOOD) == ("", "Its parser broke off; left out.")
         assert parser._process is None
@@ -475,7 +473,7 @@ def test_an_answer_that_is_none_costs_its_file(monkeypatch, said):
 
 def test_another_program_is_not_listened_to(monkeypatch):
     """One that greets otherwise, such as another version."""
-    monkeypatch.setattr(limits, "start", lambda _: Answering(b"hello\n" * 20))
+    monkeypatch.setattr(limits, "start", lambda _: answering(b"hello\n" * 20))
     with IsolatedParser() as parser, pytest.raises(OSError, match="cannot be started"):
         parser.parse("a.docx", "docx", GOOD)
 

@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="its client commands are shel
 MALFORMED = {
     "cursor": '{"mcpServers": {"a": ]}', "codex": "model = \n[x", "goose": "extensions:\n - {\n",
     "zed": '{"a": 1, "a": 2}', "amp": "[]", "claude-code": '{"mcpServers": ["x"]}', "vscode": b'{"\xff\xfe": 1}',
-    "crush": '{"mcp": 1}', "opencode": "{", "warp": '{"mcpServers": {"a": 1,, }}', "continue": "mcpServers:\n",
+    "opencode": '{"mcp": 1}', "continue": "mcpServers:\n",
 }  # fmt: skip
 
 

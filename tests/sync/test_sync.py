@@ -437,11 +437,7 @@ def test_a_commit_is_seen_where_no_branch_has_a_file(folder, tmp_path, way):
         (git / "refs/origin").write_text(f"{name}\n")
         (git / "HEAD").write_text("ref: refs/origin\n")
     else:  # in a worktree; the repository itself is on a branch without commits
-        folder = worktree(tmp_path)
+        repositories.add_worktree(tmp_path, tmp_path / "tree")
+        folder = Folder(tmp_path / "tree")
         (git / "worktrees/tree/HEAD").write_text(f"{name}\n")
     assert [one.at for one in history(folder.base, "1.md", 2)] == [1_700_000_000]
-
-
-def worktree(repository):
-    repositories.add_worktree(repository, repository / "tree")
-    return Folder(repository / "tree")

@@ -166,6 +166,10 @@ def test_a_value_of_the_wrong_type_or_an_unknown_or_impossible_base_id_is_an_err
         ({"repos": {"*": {"a": 1}}}, "repos.*", "expected an id or a list of ids"),
         ({"docsFallback": "false"}, "docsFallback", "a valid boolean"),
         ({"search": {"limit": 101}}, "search.limit", "less than or equal to 100"),
+        *(({"search": {"limit": one}}, "search.limit", "") for one in (True, 1.0, 10**400)),
+        *(({name: one}, name, "") for name, one in (("search", []), ("docsFallback", 1), ("tools", "some"))),
+        ({"repos": {"*": [1]}}, "repos.*.0", "expected a valid string"),
+        ({"serve": {"port": -(10**400)}}, "serve.port", ""),
     ):
         with pytest.raises(ConfigError) as caught:
             load(home, data)

@@ -192,8 +192,6 @@ def test_the_patterns_of_one_directory_are_tried_in_order(place):
     [
         ("k sub.knowledge", {".": {"knowledge": "k"}}, "sub/deep", "sibling", "sub.knowledge"),  # whatever its pattern
         ("knowledge sub/knowledge", {".": {}, "sub": {}}, "sub/x", "pointer", "sub/knowledge"),
-        ("knowledge sub/knowledge", {".": {}, "sub": {}}, "other", "pointer", "knowledge"),
-        ("knowledge sub/.knowledge", {}, "other", "knowledge", "knowledge"),
         ("knowledge sub/.knowledge", {}, "sub/deep", ".knowledge", "sub/.knowledge"),
     ],
 )
@@ -371,27 +369,15 @@ def test_docs_without_markdown_outside_a_git_root_or_behind_a_link_out_of_it_is_
     place.nothing(app)
 
 
-@pytest.mark.parametrize("folder", ["knowledge", ".knowledge"])
-@pytest.mark.parametrize("pointer", [None, {"name": "App"}])
-def test_docs_is_searched_beside_a_knowledge_folder(place, folder, pointer):
-    """Whatever the folder has, and whether or not a pointer names it; only that folder is written to."""
-    app = place.app("docs")
-    place.folder(f"work/app/{folder}")
-    (app / "README.md").write_text("# App")
-    if pointer is not None:
-        place.pointer("work/app", {"knowledge": folder, **pointer})
-    project, docs = place.discover(place.folder("work/app/src")).bases
-    assert (project.id, project.path, project.writable) == ("project", app / folder, True)
-    assert (docs.id, docs.origin, docs.path, docs.writable) == ("docs", "docs", app, False)
-    assert docs.only == ("README.md", "docs")
-
-
 WIKI = "knowledge wiki docs docs/knowledge"
 
 
 @pytest.mark.parametrize(
     ("folders", "pointer", "config", "ids"),
     [
+        (WIKI, None, {}, "project docs"),
+        (WIKI, {"name": "App"}, {}, "project docs"),
+        (".knowledge docs", {"knowledge": ".knowledge"}, {}, "project docs"),
         (WIKI, {"docsFallback": False}, {}, "project"),
         (WIKI, {"knowledge": "wiki"}, {}, "project"),
         (WIKI, {"knowledge": "wiki", "docsFallback": True}, {}, "project docs"),

@@ -15,11 +15,10 @@ import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 import generate
 from kbhub import values
-from kbhub.errors import ConfigError
 from kbhub.memory.changes import remember
 from kbhub.memory.files import FIELDS
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
@@ -42,19 +41,12 @@ def generated():
     return generate.schemas().__getitem__
 
 
-def properties(schema, where=""):
-    """Every property of a schema at any depth, with its path."""
-    for name, inner in schema.get("properties", {}).items():
-        yield f"{where}{name}", inner
-        yield from properties(inner, f"{where}{name}.")
-    for name, inner in schema.get("$defs", {}).items():
-        yield from properties(inner, f"{name}.")
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
-            yield from properties(schema[key], f"{where}{key}.")
-    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        for inner in schema.get(key, []):
-            yield from properties(inner, where)
+def properties(schema):
+    """Every property of a schema at any depth."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {}).items()
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from properties(inner)
 
 
 @pytest.mark.parametrize("name", [*MODELS, *TOOL_SCHEMAS])
@@ -63,7 +55,7 @@ def test_everything_in_the_schema_is_described(generated, name):
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["title"]
     assert schema["description"]
-    assert [path for path, inner in properties(schema) if not inner.get("description")] == []
+    assert [name for name, inner in properties(schema) if not inner.get("description")] == []
     assert "x-brief" not in json.dumps(schema)
 
 
@@ -187,23 +179,6 @@ def test_what_is_plain_is_what_pydantic_says(declared, data):
         return
     assert plain == validated(declared, value)
     assert repr(plain) == repr(validated(declared, value))  # 1 is not 1.0
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *({"search": limit} for limit in ({"limit": 0}, {"limit": True}, {"limit": 1.0}, {"limit": 10**400}, [])),
-        *({"bases": {"a": {"weight": "2"}}}, {"bases": {"a": ""}}, {"docsFallback": 1}, {"repos": {"*": [1]}}),
-        *({"tools": "some"}, {"serve": {"port": -(10**400)}}),
-    ],
-)
-def test_what_is_wrong_is_never_plain(value):
-    with pytest.raises(ValueError, match=r"."):
-        plainly(GlobalConfig, value)
-    with pytest.raises(ValidationError):
-        validated(GlobalConfig, value)
-    with pytest.raises(ConfigError, match=next(iter(value))):
-        checked(GlobalConfig, value, "x.json")
 
 
 PLACE = {"ref": "a.md", "docid": "#1", "base": "project", "path": "a.md", "start_line": 1, "end_line": 2}
