@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 
 INTERRUPTED = 130
@@ -29,19 +30,70 @@ TOP = {
 }
 """Heading of `kbhub --help` → its commands, the last for `--help-all`. Any other first word is searched for."""
 
-GROUPS = {
-    "admin": ("cleanup", "hooks", "index", "stop"),
-    "base": ("add", "context", "list", "remove", "rename", "show", "trust"),
-    "base context": ("add", "list", "remove", "rm"),
-    "dev": ("completion", "log", "schema"),
-    "dev log": ("clear", "show"),
-    "doc": ("delete", "distil", "rename", "restore", "write"),
-    "memories": ("export", "import", "inbox", "list", "move", "restore", "sync"),
-}
-"""Command of the core → its subcommands."""
+TABLE = """\
+search | search:search | [OPTIONS] QUERY… | Search all active bases.
+ask | basics:ask | [OPTIONS] QUESTION… | Answer a question from the documents, with citations.
+read | lists:read | [OPTIONS] REF… | Print documents, or parts of them, as they are on disk.
+related | lists:related | [OPTIONS] REF | Show documents related to one, by links, tags or meaning.
+ls | lists:ls | [OPTIONS] [BASE[/PATH]] | List documents, or tags and the documents that have them.
+remember | memories:remember | [OPTIONS] TEXT… | - | Remember something, or change or confirm a memory.
+recall | memories:recall | [OPTIONS] QUERY… | Print the best matching memories in full.
+forget | memories:forget | [OPTIONS] [ID…] | Forget memories, by id or by filter.
+setup | setup:setup | [OPTIONS] | Register kbhub with the coding agents on this machine.
+init | basics:init | [OPTIONS] | Choose what kbhub searches here, or create knowledge/.
+base list | bases:list_ | [OPTIONS] | List all your bases, and any others that are active here.
+base add | bases:add | [OPTIONS] PATH|ID=PATH | Add a folder of Markdown files as a base.
+base remove | bases:remove | [OPTIONS] ID | Remove a base from ~/.kbhub.json. Your documents are not touched.
+base rename | bases:rename | [OPTIONS] OLD NEW | Change the id of a base. Its folder and index stay the same.
+base show | bases:show | [OPTIONS] ID | Show the details of a base.
+base context list | bases:list_contexts | [OPTIONS] [BASE[/PATH]] | List the descriptions of bases and paths.
+base context add | bases:add_context | [OPTIONS] [BASE[/PATH]] TEXT | Describe a base, or a path in a base.
+base context rm | bases:remove_context | [OPTIONS] [BASE[/PATH]] | Remove the description of a base or path.
+base trust | basics:trust | [OPTIONS] [POINTER]
+    Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
+status | basics:status | [OPTIONS] | Show the workspace, its bases and indexes, and problems.
+doctor | upkeep:doctor | [OPTIONS] | Check the installation, and say how to fix what fails.
+audit | upkeep:audit | [OPTIONS] [BASE…] | Find problems in documents, such as broken links.
+gaps | upkeep:gaps | [OPTIONS] | List questions asked repeatedly that no document answers.
+memories list | memories:memories | [OPTIONS] [QUERY…]
+    List the memories active here, strongest first, or search them.
+memories export | memories:export | [OPTIONS]
+    Print all memories as one JSON document. Text that looks like a credential is left out.
+memories import | memories:import_ | [OPTIONS] PATH | -
+    Import memories from an export, a basic-memory folder, or the file of an MCP memory server.
+memories move | memories:move | [OPTIONS] OLD | Move the memories of another folder or project to this project.
+memories restore | memories:restore | [OPTIONS] [ID] | Restore a forgotten memory, or list those that can be restored.
+memories inbox | exchange:inbox | [OPTIONS] [ID…]
+    List the memories proposed at the end of sessions, and accept or dismiss them.
+memories sync | exchange:sync | [OPTIONS]
+    Sync this project's memories with your other machines, through a ref of a git remote.
+doc write | documents:write | [OPTIONS] REF
+    Create or change a document, leaving the rest of it byte for byte the same.
+doc rename | documents:rename | [OPTIONS] REF NEW
+    Move a document to another path in its base, and list the links this breaks.
+doc delete | documents:delete | [OPTIONS] REF | Move a document to kbhub's trash, and list the links this breaks.
+doc restore | documents:restore | [OPTIONS] [NAME] | Restore a deleted document. Never overwrites a file.
+doc distil | documents:distil | [OPTIONS] MODEL [TEXT]
+    Save a chat answer as a document, with links to documents similar in meaning.
+admin index | upkeep:index | [OPTIONS] [BASE…] | Sync the indexes of bases with their files.
+admin cleanup | bases:cleanup | [OPTIONS]
+    Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub dev eval`, cached answers.
+admin stop | daemon:stop | [OPTIONS] | Stop the shared daemon.
+admin hooks | exchange:hooks | [OPTIONS]
+    Show which clients run hooks, whether this project allows them, and what they delivered.
+serve | daemon:serve | [OPTIONS] | Run the MCP server on standard input and output.
+hook | exchange:hook | EVENT --client NAME | Answer a hook of a coding agent.
+dev schema | setup:schema | [OPTIONS] [NAME]
+    Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
+dev completion | setup:completion | [OPTIONS] SHELL | Print the shell completion script for bash, zsh or fish.
+dev log show | upkeep:show | [OPTIONS] | Show the queries of this project, yours and those of agents, newest first.
+dev log clear | upkeep:clear | [OPTIONS] | Delete the query log of this project, and its gaps.
+"""
+"""Name, function in `commands`, usage after the name, and the first sentence of the help: for lists of commands, as a
+function is imported only when it runs."""
 
-ALONE = {"base": "list", "base context": "list", "dev log": "show"}
-"""Command → its default subcommand; `memories` also works without one."""
+ALONE = {"base": "list", "base context": "list", "dev log": "show", "memories": "list"}
+"""Command → its default subcommand; what follows `memories` and is none is a query."""
 
 OLD = {
     "bases": "base",
@@ -93,8 +145,9 @@ def arranged(given: Sequence[str]) -> list[str]:
         if after and after[0] in known:
             common, command, rest = common + more, [*command, after[0]], after[1:]
             continue
-        named = after and not (after[0].startswith("-") and after[0] not in HELP)
-        if (meant := ALONE.get(" ".join(command))) and not named:
+        named = after and not after[0].startswith("-") and command != ["memories"]
+        helped = after and after[0] in HELP
+        if (meant := ALONE.get(" ".join(command))) and not (named or helped):
             command = [*command, meant]
         break
     return [*command, *common, *rest]
@@ -114,14 +167,21 @@ def _is_near(word: str, name: str) -> bool:
 
 
 def subcommands(command: str) -> list[str]:
-    """Return the subcommands of a command, those of extensions among them; of the empty one, only the latter."""
+    """Return the subcommands of a command; of the empty one, all commands."""
     if command == "serve":  # every window of an editor starts it, and needs no extension so early
         return []
-    from kbhub.workspace.extensions import extensions  # noqa: PLC0415 - as above
-
     start = f"{command} " if command else ""
-    added = [name for one in extensions() for name in one.commands if name.startswith(start)]
-    return [*GROUPS.get(command, ()), *[name.removeprefix(start).partition(" ")[0] for name in added]]
+    return [name.removeprefix(start).partition(" ")[0] for name in command_table() if name.startswith(start)]
+
+
+@cache
+def command_table() -> dict[str, tuple[str, str, str]]:
+    """Return command → function, usage, summary; no extension takes one of the core over."""
+    from kbhub.workspace.extensions import commands_in, extensions  # noqa: PLC0415 - as above
+
+    core = commands_in("kbhub.cli.commands.", TABLE)
+    added = {name: command for one in extensions() for name, command in one.commands.items()}
+    return core | {name: command for name, command in added.items() if name not in core}
 
 
 def leading(given: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -17,10 +17,21 @@ from typing import TYPE_CHECKING, Any, TextIO
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError, exceptions
 
 from kbhub import __version__
-from kbhub.cli import FLAGS, HELP, HELP_ALL, HELP_OPTIONS, TOP, UNWRITTEN, VALUES, discard_results, nearest
+from kbhub.cli import (
+    FLAGS,
+    HELP,
+    HELP_ALL,
+    HELP_OPTIONS,
+    TOP,
+    UNWRITTEN,
+    VALUES,
+    command_table,
+    discard_results,
+    nearest,
+)
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render.terminal import fitted, visible_line, wrapped
-from kbhub.workspace.extensions import commands_in, extensions
+from kbhub.workspace.extensions import extensions
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
@@ -114,66 +125,8 @@ def _print(console: Console, text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-_TABLE = """\
-search | search:search | [OPTIONS] QUERY… | Search all active bases.
-ask | basics:ask | [OPTIONS] QUESTION… | Answer a question from the documents, with citations.
-read | lists:read | [OPTIONS] REF… | Print documents, or parts of them, as they are on disk.
-related | lists:related | [OPTIONS] REF | Show documents related to one, by links, tags or meaning.
-ls | lists:ls | [OPTIONS] [BASE[/PATH]] | List documents, or tags and the documents that have them.
-remember | memories:remember | [OPTIONS] TEXT… | - | Remember something, or change or confirm a memory.
-recall | memories:recall | [OPTIONS] QUERY… | Print the best matching memories in full.
-forget | memories:forget | [OPTIONS] [ID…] | Forget memories, by id or by filter.
-setup | setup:setup | [OPTIONS] | Register kbhub with the coding agents on this machine.
-init | basics:init | [OPTIONS] | Choose what kbhub searches here, or create knowledge/.
-base list | bases:list_ | [OPTIONS] | List all your bases, and any others that are active here.
-base add | bases:add | [OPTIONS] PATH|ID=PATH | Add a folder of Markdown files as a base.
-base remove | bases:remove | [OPTIONS] ID | Remove a base from ~/.kbhub.json. Your documents are not touched.
-base rename | bases:rename | [OPTIONS] OLD NEW | Change the id of a base. Its folder and index stay the same.
-base show | bases:show | [OPTIONS] ID | Show the details of a base.
-base context list | bases:list_contexts | [OPTIONS] [BASE[/PATH]] | List the descriptions of bases and paths.
-base context add | bases:add_context | [OPTIONS] [BASE[/PATH]] TEXT | Describe a base, or a path in a base.
-base context rm | bases:remove_context | [OPTIONS] [BASE[/PATH]] | Remove the description of a base or path.
-base trust | basics:trust | [OPTIONS] [POINTER]
-    Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
-status | basics:status | [OPTIONS] | Show the workspace, its bases and indexes, and problems.
-doctor | upkeep:doctor | [OPTIONS] | Check the installation, and say how to fix what fails.
-audit | upkeep:audit | [OPTIONS] [BASE…] | Find problems in documents, such as broken links.
-gaps | upkeep:gaps | [OPTIONS] | List questions asked repeatedly that no document answers.
-memories inbox | exchange:inbox | [OPTIONS] [ID…]
-    List the memories proposed at the end of sessions, and accept or dismiss them.
-memories sync | exchange:sync | [OPTIONS]
-    Sync this project's memories with your other machines, through a ref of a git remote.
-doc write | documents:write | [OPTIONS] REF
-    Create or change a document, leaving the rest of it byte for byte the same.
-doc rename | documents:rename | [OPTIONS] REF NEW
-    Move a document to another path in its base, and list the links this breaks.
-doc delete | documents:delete | [OPTIONS] REF | Move a document to kbhub's trash, and list the links this breaks.
-doc restore | documents:restore | [OPTIONS] [NAME] | Restore a deleted document. Never overwrites a file.
-doc distil | documents:distil | [OPTIONS] MODEL [TEXT]
-    Save a chat answer as a document, with links to documents similar in meaning.
-admin index | upkeep:index | [OPTIONS] [BASE…] | Sync the indexes of bases with their files.
-admin cleanup | bases:cleanup | [OPTIONS]
-    Delete what nothing needs: indexes without a base, damaged indexes, corpora of `kbhub dev eval`, cached answers.
-admin stop | daemon:stop | [OPTIONS] | Stop the shared daemon.
-admin hooks | exchange:hooks | [OPTIONS]
-    Show which clients run hooks, whether this project allows them, and what they delivered.
-serve | daemon:serve | [OPTIONS] | Run the MCP server on standard input and output.
-hook | exchange:hook | EVENT --client NAME | Answer a hook of a coding agent.
-dev schema | setup:schema | [OPTIONS] [NAME]
-    Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
-dev completion | setup:completion | [OPTIONS] SHELL | Print the shell completion script for bash, zsh or fish.
-dev log show | upkeep:show | [OPTIONS] | Show the queries of this project, yours and those of agents, newest first.
-dev log clear | upkeep:clear | [OPTIONS] | Delete the query log of this project, and its gaps.
-"""
-"""Name, function in `commands`, usage after the name, and the first sentence of the help: for lists of commands, as a
-function is imported only when it runs."""
-
-COMMANDS = commands_in("kbhub.cli.commands.", _TABLE)
-"""Command → function, usage, summary; no extension takes one over."""
-
-COMMANDS |= {
-    name: command for extension in extensions() for name, command in extension.commands.items() if name not in COMMANDS
-}
+COMMANDS = command_table()
+"""Command → function, usage, summary."""
 
 
 app = App(
@@ -201,6 +154,10 @@ _GROUPS = {
     "base context": ("[COMMAND]", "Describe what is where, for people and agents.\n\nWithout a command, `list`."),
     "dev": ("COMMAND", "For scripts and the curious: vectors, schemas, the log."),
     "doc": ("COMMAND", "Write, ingest, rename, delete or restore documents."),
+    "memories": (
+        "[COMMAND] | [QUERY…]",
+        "List or search memories; export, import or move them.\n\nWithout a command, `list`.",
+    ),
     "dev log": (
         "[COMMAND]",
         "Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
@@ -236,12 +193,8 @@ def _register() -> None:
 
     for words, (function, usage, _) in COMMANDS.items():
         parent, _, name = words.rpartition(" ")
-        if parent == "memories":  # `memories_app` has it
-            continue
         names = ("rm", "remove") if words == "base context rm" else name
         group(parent).command(function, name=names, usage=f"kbhub {words} {usage}", group=_HEADINGS.get(words))
-    about = "List or search memories; export, import or move them.\n\nExample: kbhub memories --tag deploy"
-    app.command("kbhub.cli.commands.memories:memories_app", name="memories", help=about, group=_HEADINGS["memories"])
     app["--help"].show = app["--version"].show = False
 
 

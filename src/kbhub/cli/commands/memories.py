@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli import HELP
-from kbhub.cli.app import HelpColumns
 from kbhub.cli.options import AllowSecret, Exact, Formats, Reply, argument, command, decoded, optional, standard_input
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -31,14 +29,6 @@ AnyScope = Literal["project", "user", "shared", "team"]
 
 RECALLED = 3
 """Memories that `recall` prints, unless it is asked for more: all of their text is shown."""
-
-
-memories_app = App(
-    name="memories",
-    help_flags=HELP,
-    usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
-    help_formatter=HelpColumns("memories"),
-)
 
 
 @command(remembered_report)
@@ -265,13 +255,3 @@ def restore(hub: Hub, name: Annotated[str | None, Parameter(metavar="ID")] = Non
         return Reply(TrashedList(memories=found), trashed_report(found))
     memory = lists.restore(hub, name)
     return Reply(memory, f"Restored {memory.ref}: {memory.title}")
-
-
-memories_app.default(memories)
-memories_app.command(memories, name="list", usage="kbhub memories list [OPTIONS] [QUERY…]")
-memories_app.command(export, name="export", usage="kbhub memories export [OPTIONS]")
-memories_app.command(import_, name="import", usage="kbhub memories import [OPTIONS] PATH | -")
-memories_app.command(move, name="move", usage="kbhub memories move [OPTIONS] OLD")
-memories_app.command("kbhub.cli.commands.exchange:inbox", name="inbox", usage="kbhub memories inbox [OPTIONS] [ID…]")
-memories_app.command(restore, name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
-memories_app.command("kbhub.cli.commands.exchange:sync", name="sync", usage="kbhub memories sync [OPTIONS]")
