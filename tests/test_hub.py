@@ -226,6 +226,10 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index_un
     assert ["7.md"] == refs(hub.search("zebra"))
     assert not any("not indexed yet" in note for note in hub.search("zebra").notes)
 
+    monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 0)  # now a sync would look at them once more
+    with kbhub.sync.comparison.only_writer(hub.index(hub.discovery().bases[0]).path):
+        assert (hub.freshen(max_age=0)[0].busy, hub.search("alpha").verdict is None) == (True, False)
+
     monkeypatch.setattr(kbhub.sync.freshness, "FRESHEN_YOUNG", 3)
     files = kbhub.sync.freshness.FRESHEN_CHANGES + 40
     assert [files] == [one.files for one in hub.freshen(max_age=0)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.errors import KbhubError, MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.files import new_file
 from kbhub.memory.lists import memories, restore, trashed
@@ -304,7 +304,7 @@ def test_what_is_remembered_again_is_not_overwritten_and_the_last_forgotten_of_s
     forget(hub, [made.id])
     assert [one.id for one in trashed(hub)] == [made.id] * 2
     assert restore(hub, made.id).tags == ("later",)
-    with pytest.raises(MemoryNotFound):
+    with pytest.raises(KbhubError, match="No forgotten memory 'nowhere'"):
         restore(hub, "nowhere")
 
 

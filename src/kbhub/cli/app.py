@@ -246,7 +246,7 @@ def _usage_text(error: CycloptsError) -> str:
     if isinstance(error, exceptions.CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
         text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
     if isinstance(error, exceptions.UnusedCliTokensError):
-        text = f"Unexpected arguments: {shlex.join(error.unused_tokens or [])}."
+        text = f"Unexpected arguments: {shlex.join(error.unused_tokens or [])}. Usage: {error.app and error.app.usage}."
     if isinstance(error, exceptions.UnknownOptionError) and command in _DASHES:
         text = text.removesuffix(" Did you mean -?")  # `-` is standard input, and like any short option
         text += f" Put {_DASHES[command]} that start with a dash after `--`."

@@ -426,7 +426,7 @@ def forget(
         uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
     Trash(data).expire_memories(days, now)
     catalog.sync_shelves(hub, shelves.values())
-    retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
+    retention = (f"Kept for {days} days; `kbhub memories restore ID` restores one.",) if forgotten and days else ()
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 

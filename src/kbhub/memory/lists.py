@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from kbhub.errors import MemoryNotFound, UsageError
+from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.memory import catalog
 from kbhub.memory.changes import as_it_is
@@ -134,7 +134,7 @@ def restore(hub: Hub, name: str) -> Memory:
     catalog.check_writable(hub)
     chosen = next((one for one in trashed(hub) if name in (one.name, one.id)), None)
     if chosen is None:
-        raise MemoryNotFound(name, [])
+        raise KbhubError(f"No forgotten memory {name!r}. `kbhub memories restore` lists those that can be restored.")
     file = _files(hub)[chosen.name][1]
     shelf = catalog.shelf_to_write(hub, chosen.scope)
     with locked(hub.data, shelf.place):

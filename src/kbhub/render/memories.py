@@ -162,7 +162,7 @@ def forgotten_report(done: Forgotten) -> Report:
     kept: list[Text] = [say("Their files are in the trash: {}.", Line(str(done.trash)))] if done.trash else []
     kept += [Line(note, NOTE_BYTES) for note in done.notes]
     foot, advice = say(" ".join("{}" for _ in kept), *kept), "their files are in the trash, too"
-    return Report(parts=[head, *items], foot=foot, summary=kept, advice=advice, data=done)
+    return Report(parts=[head, *items], foot=foot, calls=kept, advice=advice, data=done)
 
 
 def trashed_report(found: Sequence[Trashed]) -> Report:

@@ -141,8 +141,7 @@ class Difference:
     paths: frozenset[str] | None = None
     """The only paths compared; None if all were."""
     young: int = 0
-    """How many suspects have the indexed size and time but were indexed within one clock tick of that time; most likely
-    unchanged."""
+    """How many suspects are most likely unchanged: indexed with their size and time, but within a clock tick of it."""
 
     def __len__(self) -> int:
         return len(self.suspects) + len(self.gone)
@@ -257,14 +256,15 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
     except IndexUnavailable:
         return None
     suspects = tuple([FileEntry(path, *file) for path, file in sorted(scan.files.items()) if indexed.get(path) != file])
+    young = sum(indexed.get(one.path) == (one.size, -one.mtime_ns) for one in suspects)
     return Difference(
-        scan, suspects, tuple(gone(indexed, scan)), new_index=False, generation=generation, paths=frozenset(paths)
+        scan, suspects, gone(indexed, scan), new_index=False, generation=generation, paths=frozenset(paths), young=young
     )
 
 
-def gone(known: Iterable[str], scan: Scan) -> list[str]:
+def gone(known: Iterable[str], scan: Scan) -> tuple[str, ...]:
     """Return indexed paths whose files are gone; files in unlistable folders do not count as gone."""
-    return [path for path in known if path not in scan.files and not scan.hides(path)]
+    return tuple(path for path in known if path not in scan.files and not scan.hides(path))
 
 
 def behind_of(found: Difference, index: Index) -> list[str]:

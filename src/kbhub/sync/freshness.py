@@ -86,7 +86,7 @@ class Freshness:
     failed: dict[str, str] = field(default_factory=dict)
     """Base → why its last sync failed."""
     behind: dict[str, int] = field(default_factory=dict)
-    """Base → files that differ, or may differ, from the index and were left for later."""
+    """Base → files that most likely differ from the index and were left for later."""
     is_pending: Callable[[str], bool] = field(default=lambda _: False)
     """Whether something indexes a base, or soon will; set by the background."""
     last: dict[Path, FileComparison] = field(default_factory=dict)
@@ -210,10 +210,10 @@ def _freshen(
     if difference is None:
         # Even if another call has just compared: its result may not be queued yet.
         return StaleBase(base.id, state.behind.get(base.id, 0), new_index=True) if unindexed else None
-    files = len(difference)
-    if difference.digest and 0 < files == difference.young <= FRESHEN_YOUNG:
+    files, young = len(difference), difference.young if difference.young <= FRESHEN_YOUNG else 0
+    behind = state.behind[base.id] = files - young
+    if difference.digest and 0 < files == young:
         files = 0 if comparison.are_as_indexed(base, index, difference.suspects) else files
-    state.behind[base.id] = files
     if not (difference.new_index or files):
         fingerprint = None
         with suppress(EmbedderError):
@@ -224,8 +224,8 @@ def _freshen(
                 return None
     if state.is_elsewhere(index.path):
         return busy
-    if difference.new_index or files - difference.young > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
-        return StaleBase(base.id, files, difference.new_index)
+    if difference.new_index or behind > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
+        return StaleBase(base.id, behind, difference.new_index)
     return busy if _sync(hub, base, progress=progress, difference=difference).busy else None
 
 

@@ -205,7 +205,7 @@ class Run:
                 for path, file in self.scan.files.items()
                 if self.full or indexed.get(path, ())[:2] != file or self.files.keeping.lacks(path)
             ]
-            removed = tuple(gone(indexed, self.scan))
+            removed = gone(indexed, self.scan)
         else:
             suspects = [*difference.suspects, *difference.unreadable]
             indexed, removed = self.writer.files([entry.path for entry in suspects]), difference.gone

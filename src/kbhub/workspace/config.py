@@ -371,9 +371,8 @@ def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[
         for value in given:
             name, separator, path = value.partition("=")
             if not separator or not path.strip() or "\0" in path:
-                folder = Path(name).name
-                plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
-                fault: str | None = f"expected ID=PATH, such as {f'{folder}={name}' if plain else 'notes=~/notes'}"
+                other = "" if given is variable else "; to search only some bases, use `--in ID`"
+                fault: str | None = f"expected ID=PATH, such as notes=~/notes{other}"
             else:
                 fault = id_fault(name)
             if name in found:
