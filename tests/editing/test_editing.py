@@ -372,16 +372,6 @@ def test_updating_a_section_leaves_the_others_and_updating_the_body_keeps_the_fr
     assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See too`.",)
 
 
-def test_keys_are_set_without_touching_anything_else(hub, shop):
-    keys = {"tags": ["ops", "new one"], "Owner": "Bo", "status": "done"}
-    write_document(hub, "rollback", front_matter=keys, mode="update")
-    expected = ROLLBACK.replace("'Ada'", "Bo").replace("- runbook\n---", "- new one\nstatus: done\n---")
-    assert bytes_of(shop, "rollback.md").decode() == expected
-    write_document(hub, "rollback", front_matter={"status": None, "tags": None}, mode="update")
-    removed = "tags:\n  - ops  # always\n  - new one\nstatus: done\n"
-    assert bytes_of(shop, "rollback.md").decode() == expected.replace(removed, "")
-
-
 def test_what_is_as_asked_already_is_not_written_and_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
     file = shop.project / "knowledge" / "rollback.md"
     before = file.stat()

@@ -180,16 +180,6 @@ def test_a_prompt_that_names_a_document_by_its_title_brings_it(shop, environment
     )
 
 
-def test_a_file_that_is_worked_on_brings_what_is_about_it(shop, environment):
-    ref = remember(shop, "charge() must not round: cents are integers.", about=["src/pay.py"]).memory.ref
-    for client in CLIENTS:
-        for what in (edit, reading):
-            session = f"{client}{what.__name__}"
-            text = said(shop, what(environment.project, "src/pay.py", client=client, session=session))
-            assert calls(text) == [ref, "webhooks.md"]
-            assert "cents are integers" in text
-
-
 def test_a_file_is_meant_however_it_is_written_and_a_document_filed_under_its_path_is_about_it(shop, environment):
     project = environment.project
     paths = ("src/pay.py", "./src/pay.py", "src/../src/pay.py", f"{project}/src/pay.py")
@@ -221,19 +211,6 @@ def test_what_is_no_file_of_the_project_or_a_link_out_of_it_brings_nothing(shop,
     (environment.project / "src/pay.py").unlink()
     (environment.project / "src/pay.py").symlink_to("/etc/hosts")
     assert said(shop, edit(environment.project, "src/pay.py")) == ""
-
-
-def test_nothing_is_told_twice_in_a_session(shop, environment):
-    def events(session, client):
-        session = f"{session}-{client}"
-        yield event("prompt", environment.project, prompt=REFUND_PROMPT, session=session, client=client)
-        yield event("tool", environment.project, session=session, client=client, tool=EDITS[client]("src/pay.py", "x"))
-
-    for client in CLIENTS:
-        for what in events("one", client):
-            assert said(shop, what)
-            assert said(shop, what) == ""
-        assert all(said(shop, what) for what in events("two", client))
 
 
 @pytest.mark.parametrize("named", ["tool", "prompt"])

@@ -77,18 +77,6 @@ def test_other_projects_do_not_see_it_and_the_users_own_are_seen_everywhere(hub,
     assert not there.search(Query(text="vpn", mode="keyword")).hits
 
 
-def test_what_is_known_already_is_strengthened_and_not_written_twice(environment, hub, clock):
-    first = remember(hub, VPN, tags=["deploy"], client="a")
-    clock.pass_days(90)
-    again = remember(hub, "releases need the VPN, without it uploads hang", tags=["vpn"], client="b")
-    assert again.did == "strengthened"
-    assert again.memory.id == first.memory.id
-    assert again.memory.tags == ("deploy", "vpn")
-    assert again.memory.text == VPN
-    assert (first.memory.strength, again.memory.strength) == (0.5, 0.6)
-    assert len(environment.memories()) == 1
-
-
 def test_what_a_changed_memory_says_is_known_too(environment, hub):
     """The id follows from the first text; the text of now is found by meaning."""
     first = remember(hub, "Cats sleep all day in the office")

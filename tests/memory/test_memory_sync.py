@@ -140,16 +140,6 @@ def meet(one, other):
     return done
 
 
-def test_what_one_remembers_the_other_finds(two):
-    one, other = two
-    kept = one.remember("Releases need the VPN.", tags=["deploy"])
-    sent, taken = one.sync(), other.sync()
-    assert (sent.there.added, sent.here.added, taken.here.added, taken.there.added) == (1, 0, 1, 0)
-    assert [memory.id for memory in memories(other.hub, "why does the release need a vpn").memories] == [kept]
-    assert other.files() == one.files()
-    assert other.sync().model_dump(include={"here", "there"}) == one.sync().model_dump(include={"here", "there"})
-
-
 def change_at_random(machine, chance, number):
     ids = sorted(name.removesuffix(".md").rpartition("-")[2] for name in machine.files())
     what = chance.choice(("new", "new", "text", "text", "confirm", "doubt", "supersede", "forget", "hand", "rm"))

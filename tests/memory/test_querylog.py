@@ -148,16 +148,6 @@ def test_old_queries_are_forgotten(environment, hub, clock):
     assert [one.text for one in show_log(hub).queries] == ["the new one"]
 
 
-def test_what_is_cleared_is_in_no_file_any_more(environment, hub):
-    for _ in range(5):
-        ask(hub, "who pays for the zanzibar office")
-    maintain(hub)
-    folder = show_log(hub).path.parent
-    assert any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
-    assert (clear_log(hub).queries, show_log(hub).total, summary(hub).gaps) == (5, 0, 0)
-    assert not any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
-
-
 def test_the_journal_stays_short_however_many_processes_write(tmp_path):
     """Each opens the log anew, and reads the journal whole: it must not grow with what was ever written."""
     log, choose = QueryLog(tmp_path / "data" / "log.db"), random.Random(0)

@@ -5,7 +5,6 @@ import pytest
 from conftest import DAY, synced
 from kbhub.errors import UsageError
 from kbhub.index.side_files import ONCE_SECONDS
-from kbhub.memory.changes import remember
 from kbhub.types import Query
 from kbhub.usage.gaps import clear_log, close_gap, list_gaps, maintain, show_log, summary
 from kbhub.usage.log import log_path, record
@@ -123,13 +122,6 @@ def test_a_document_closes_a_gap_and_when_it_is_gone_five_more_askings_open_it_a
     (opened,) = list_gaps(hub).gaps
     assert (opened.state, opened.answer) == ("open", "coffee.md")
     assert opened.reopened
-
-
-@pytest.mark.usefixtures("gap")
-def test_a_memory_closes_a_gap(hub):
-    done = remember(hub, "Finance pays for the office coffee machine.", client="agent")
-    assert maintain(hub).answered == (COFFEE[0],)
-    assert list_gaps(hub, every=True).gaps[0].answer == done.memory.ref
 
 
 @pytest.mark.usefixtures("gap")

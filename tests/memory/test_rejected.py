@@ -48,14 +48,6 @@ def test_the_status_of_another_document_says_nothing(environment, hub):
     assert [hit.rejected for hit in search(hub, "xdist for tests")] == [False]
 
 
-def test_what_somebody_says_replaces_either(hub):
-    tried = remember(hub, TRIED, rejected=True).memory
-    new = remember(hub, "Since pytest 9, the tests run in parallel with pytest-xdist.", supersedes=[tried.id]).memory
-    first, second = search(hub)
-    assert (first.ref, first.outdated) == (new.ref, None)
-    assert (second.ref, second.outdated, second.rejected) == (tried.ref, f"superseded by {new.id}", True)
-
-
 @pytest.mark.parametrize("rejected", [(True, False), (False, True), (False, False)])
 def test_likeness_replaces_neither_the_fact_nor_the_rejected_way(hub, clock, rejected):
     """But of two facts, it does the older one."""

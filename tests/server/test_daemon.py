@@ -89,6 +89,7 @@ async def test_a_client_of_either_era_is_served_and_asked_for_its_roots(shared, 
     async with Client(server, mode=mode, read_timeout_seconds=PATIENCE, list_roots_callback=roots) as client:
         assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[mode]
         assert [tool.name for tool in (await client.list_tools()).tools] == list(CORE)
+        assert asked == []
         found = await client.call_tool("search", {"query": "canary"})
         read = await client.call_tool("read", {"refs": "deploy.md"})
 

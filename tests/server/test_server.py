@@ -123,19 +123,6 @@ def roots(notes):
     return Roots()
 
 
-async def test_roots_are_asked_in_the_first_call_and_once(notes, mode, roots):
-    server = KbhubServer(notes.hub(cwd=notes.home))
-    async with Client(server, mode=mode, list_roots_callback=roots) as client:
-        await client.list_tools()
-        assert roots.asked == 0
-        found = text_of(await client.call_tool("search", {"query": "roll back canary"}))
-        await client.call_tool("status", {})
-        read = text_of(await client.call_tool("read", {"refs": "notes/n1.md"}))
-    assert roots.asked == 1
-    assert "1. guides/deploy.md:" in found
-    assert "The deploy of service 1." in read
-
-
 async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots, monkeypatch):
     monkeypatch.setattr(kbhub.server.client, "ROOTS_SECONDS", 0)
     roots.answer = ErrorData(code=-32603, message="no")
