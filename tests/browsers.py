@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -23,47 +24,10 @@ PNG = bytes.fromhex(
 )
 """A picture of one pixel."""
 
-ROLLBACK = """---
-tags: [deploy, ops]
-status: draft
----
-# Rolling back
-
-Run `orchard rollback`, then see [deploying](deploy.md#take-it-out) and [[oncall|who is on call]].
-
-![diagram](pictures/flow.png) and [nothing](missing.md).
-
-## When it fails
-
-| symptom | what to do |
-|---|---|
-| it hangs | call the xylophone |
-
-```python
-def rollback(version):
-    return version
-```
-
-=== "By hand"
-
-    Ring the bell.
-
-=== "By script"
-
-    ```sh
-    sound --siren
-    ```
-
-```mermaid
-flowchart LR
-  Alarm -->|by pager| Call[On call]
-```
-"""
-
 INTERNAL = "---\norder: 4\nprops: {a: b}\nby: [Ann, Bob on 2026-01-02 03:04]\nreviewed: 2026-01-02T03:04:05Z\n---\n"
 
 DOCUMENTS = {
-    "knowledge/rollback.md": ROLLBACK,
+    "knowledge/rollback.md": Path(__file__).with_name("rollback.md").read_text("utf-8"),
     "knowledge/deploy.md": "---\ntags: [deploy]\n---\n# Deploying\n\nPush the release.\n\n## Take it out\n\nTo all.\n",
     "knowledge/people/oncall.md": "# On call\n\nWho carries the pager: see [rollback](../rollback.md).\n",
     "knowledge/people/alone.md": f"{INTERNAL}# Alone\n\nA zebra that nobody links to.\n",

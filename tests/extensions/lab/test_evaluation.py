@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,31 +17,7 @@ from kbhub.extensions.lab.measurement import METRICS, area_under_curve, judge, r
 from kbhub.extensions.lab.report import read_run, write_run
 from kbhub.index.matches import NaiveIndex
 
-TEXTS = {
-    "roll": ("Rolling back", "Put the earlier release in place again."),
-    "A/b c": ("", "Invoices are sent on Mondays.\n"),
-    "a/B C": ("", "Parcels leave the hall at noon."),
-    "con": ("Backups", "Restore the database from the nightly copy."),
-    "dot": ("Coffee", "The machine is cleaned by whoever empties it."),
-}
-QUERIES = {"q1": "how do we roll back", "q2": "restore a database", "q3": "invoices", "q4": "never judged"}
-JUDGED = [("q1", "roll", 2), ("q1", "con", 1), ("q2", "con", 1), ("q3", "A/b c", 1), ("q3", "dot", 0)]
-
-GUIDE = """\
-Before any heading.
-
-# Guide
-
-{words}
-
-## Rolling back
-
-Run `shop rollback` to put the earlier release in place again. {words}
-
-## Payments
-
-Cards that are refused are tried again after an hour. {words}
-"""
+HERE = Path(__file__).parent
 
 
 def jsonl(rows) -> str:
@@ -50,35 +27,13 @@ def jsonl(rows) -> str:
 @pytest.fixture
 def beir(tmp_path):
     """A small BEIR folder whose ids no file system likes."""
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    corpus = [{"_id": name, "title": title, "text": text} for name, (title, text) in TEXTS.items()]
-    (folder / "corpus.jsonl").write_text(jsonl(corpus), "utf-8")
-    (folder / "queries.jsonl").write_text(jsonl({"_id": k, "text": text} for k, text in QUERIES.items()), "utf-8")
-    lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in JUDGED)]
-    (folder / "qrels.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    return folder
+    return shutil.copytree(HERE / "shop", tmp_path / "shop")
 
 
 @pytest.fixture
 def vault(tmp_path):
     """Markdown with sections as answers, and a question that nothing answers."""
-    folder = tmp_path / "vault"
-    (folder / "docs" / "runbooks").mkdir(parents=True)
-    filler = "word " * 60
-    (folder / "docs" / "guide.md").write_text(GUIDE.format(words=filler), "utf-8")
-    (folder / "docs" / "runbooks" / "backups.md").write_text("# Backups\n\nRestore the nightly copy.\n", "utf-8")
-    rows = [
-        {"id": "s1", "stratum": "question", "query": "earlier release", "expected": "guide.md::Guide > Rolling back"},
-        {
-            "id": "s2", "stratum": "keyword", "query": "card refused", "expected": ["guide.md::Guide > Payments"],
-            "also_valid": {"guide.md::Guide > Rolling back": 1},
-        },
-        {"id": "s3", "stratum": "keyword", "query": "nightly copy", "expected": "runbooks/backups.md"},
-        {"id": "n1", "stratum": "none", "query": "bread recipe", "expected": None},
-    ]  # fmt: skip
-    (folder / "queries.jsonl").write_text(jsonl(rows), "utf-8")
-    return folder
+    return shutil.copytree(HERE / "vault", tmp_path / "vault")
 
 
 @pytest.fixture
@@ -96,7 +51,7 @@ def test_a_beir_folder_is_read(beir):
     """Titles become headings, judged documents gains; a query that nobody judged is left out and counted."""
     dataset = load_dataset(beir)
 
-    assert [one.id for one in dataset.documents] == list(TEXTS)
+    assert [one.id for one in dataset.documents] == ["roll", "A/b c", "a/B C", "con", "dot"]
     assert dataset.documents[0].data == b"# Rolling back\n\nPut the earlier release in place again."
     gold = {query.id: query.gold for query in dataset.queries}
     assert gold == {"q1": {"roll": 2, "con": 1}, "q2": {"con": 1}, "q3": {"A/b c": 1}}
@@ -105,7 +60,7 @@ def test_a_beir_folder_is_read(beir):
     # Slashes, letters that differ in case only, and names of devices: what any file system takes, and distinct.
     paths = [one.path for one in dataset.documents]
     assert paths[0] == "roll.md"
-    assert len({path.lower() for path in paths}) == len(TEXTS)
+    assert len({path.lower() for path in paths}) == 5
     assert not any("/" in path or path.startswith("con.") for path in paths)
 
 
@@ -168,7 +123,7 @@ def test_the_command_reports_every_mode_and_ablations_and_cuts_of_the_main_one(b
     runs = runs_in(done)
     overall = runs["hybrid"]["overall"]
     assert (done.code, list(runs)) == (0, ["naive", "keyword", "hybrid"])
-    assert done.json["datasets"][0]["documents"] == len(TEXTS)
+    assert done.json["datasets"][0]["documents"] == 5
     assert (overall["queries"], overall["hit1"], overall["recall10"], overall["empty"]) == (3, 1.0, 1.0, 0.0)
     assert 0 < overall["p50_ms"] <= overall["p95_ms"]
     assert runs["hybrid"]["comparison"]["other"] == "naive"
