@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,24 +16,6 @@ from kbhub.memory.lists import memories, restore, trashed
 from kbhub.memory.transfer import export, import_, memory_graph, move, refile
 from kbhub.search.search import search
 
-NOTE = """---
-title: Coffee Brewing
-type: note
-permalink: coffee/coffee-brewing
-tags:
-- brewing
-- two words
-created: 2025-03-01T10:00:00
----
-
-# Coffee Brewing
-
-## Observations
-- [method] Pour over gives clarity #clear
-
-## Relations
-- relates_to [[Beans]]
-"""
 GRAPH = [
     {"type": "entity", "name": "Anna", "entityType": "team member", "observations": ["Owns billing", "Works in Bern"]},
     {"type": "entity", "name": "Billing", "entityType": "service", "observations": []},
@@ -105,11 +89,7 @@ def test_a_memory_that_cannot_be_taken_stops_no_other(hub, record, added):
 
 
 def test_basic_memory_keeps_text_tags_dates_and_folders(environment, hub, tmp_path):
-    folder = tmp_path / "basic"
-    (folder / "coffee").mkdir(parents=True)
-    (folder / "coffee" / "Coffee Brewing.md").write_text(NOTE)
-    (folder / "plain.md").write_text("Just a line.\n")
-    (folder / "empty.md").write_text("---\ntitle: Empty\n---\n")
+    folder = shutil.copytree(Path(__file__).parent / "basic", tmp_path / "basic")
     (folder / "out.md").symlink_to("/etc/hostname")
 
     done = import_(hub, folder)

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
@@ -175,30 +176,8 @@ def test_init_makes_a_bundle(kbhub, environment, tmp_path):
 
 INDEX = '---\nokf_version: "0.2"\n---\n# Metrics\n\n* [Revenue](metrics/revenue.md) - what was earned\n'
 LOG = "# Log\n\n## 2026-05-22\n* **Update**: Changed [Revenue](/metrics/revenue.md).\n\n## 2026-05-15\n* Made.\n"
-WHOLE = """---
-type: Attested Computation
-title: Revenue
-runtime: bigquery
-parameters:
-  - { name: year, type: integer, required: true }
-generated: { by: reference_agent/gemini-2.5-pro, at: 2026-06-20T22:53:05Z }
-verified: { by: human:ana, at: 2026-06-25T09:00:00Z }
-status: stable
-stale_after: 2028-09-23
-sources:
-  - { id: policy, resource: https://wiki.example/policy, last_modified: 2026-04-02 }
-  - resource: all queries in the project
-colour: of the producer's own
----
-
-# Computation
-
-    SELECT 1
-
-See [what is not yet written](/none.md).[^policy]
-
-[^policy]: Policy
-"""
+WHOLE = Path(__file__).with_name("revenue.md").read_text("utf-8")
+"""A page with all that the specification knows."""
 
 
 @pytest.fixture

@@ -98,33 +98,6 @@ RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 }
 
-SHIFTS = """
-new Promise(done => {
-  let sum = 0;
-  const add = entry => { if (!entry.hadRecentInput) sum += entry.value; };
-  new PerformanceObserver(list => list.getEntries().forEach(add))
-    .observe({type: "layout-shift", buffered: true});
-  requestAnimationFrame(() => requestAnimationFrame(() => done(sum)));
-})
-"""
-
-WIDE = """
-[...document.body.querySelectorAll("*")]
-  .filter(one => one.getBoundingClientRect().right > innerWidth + 1)
-  .filter(one => !one.closest("pre, .scroll, .body table, .unseen, .skip, svg, .graph"))
-  .map(one => one.outerHTML.slice(0, 120))
-"""
-
-CUT = """
-[...document.querySelectorAll(".top nav a, .hit h2 > :first-child, .places span")]
-  .filter(one => {
-    const { left, right, height } = one.getBoundingClientRect(), around = one.closest("nav, h2, .places li");
-    const end = Math.min(innerWidth, around.getBoundingClientRect().right);
-    return left < 0 || right > end + 1 || (height > 40 && !one.textContent.includes(" "));
-  })
-  .map(one => one.textContent)
-"""  # names that are not whole, or of one word in several lines
-
 
 @pytest.fixture(params=["light", "dark"])
 def looked(project, chromium, opened, request):
@@ -173,11 +146,12 @@ def test_all_of_it_is_shown_at_any_width_and_nothing_jumps(project, chromium, op
     project.write(path, f"# Siren {'of the rollback ' * 4}\n\n## Rollback\n")
     project.hub().sync()
     tab = Watched(chromium, opened, viewport={"width": width, "height": 740})
+    tab.context.add_init_script(path=HOST.with_name("layout.js"))
     tab.enter()
     for path in PATHS:
         page = settled(tab, path)
-        assert page.evaluate(WIDE) == [], path
-        assert page.evaluate(CUT) == [], path
-        assert page.evaluate(SHIFTS) < (0.05 if width == 360 else 0.02), path
+        assert page.evaluate("wide()") == [], path
+        assert page.evaluate("cut()") == [], path
+        assert page.evaluate("shifts()") < (0.05 if width == 360 else 0.02), path
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
     tab.context.close()
