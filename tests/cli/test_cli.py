@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ask_documents import QUESTION, write_documents
 from conftest import ran
 from kbhub import __version__ as kbhub_version
 from kbhub.cli import INTERRUPTED
@@ -106,6 +107,25 @@ def test_a_search_without_any_of_the_words_warns_before_the_hits_and_a_long_audi
     assert "checking documents" in streams("audit", "--check", "secrets")
     assert shop("audit", "--check", "secrets").err == ""
     assert shop("admin", "index").err == ""
+
+
+def test_a_question_is_answered_with_sources_and_noted_like_a_search(kbhub, environment):
+    write_documents(environment)
+    code, out, err = kbhub("ask", *QUESTION.split())
+    assert code == 0
+    for part in ("Roll back first and ask why later. A rollback takes ninety seconds.", "Sources:", "runbooks/"):
+        assert part in out
+    assert err.startswith("kbhub: Written by kbhub, from sentences of the documents.\n")
+
+    vain = "who won the football world cup in brazil"
+    code, out, _ = kbhub("ask", vain)
+    assert code == 1
+    assert out.startswith("These bases probably do not cover this, or use other words.")
+
+    unanswered, found = kbhub("dev", "log", "show", "--json").json["queries"]
+    assert (unanswered["text"], unanswered["verdict"]) == (vain, "none")
+    assert (found["text"], found["client"]) == (QUESTION, "user")
+    assert len(found["hits"]) == len(set(found["hits"])) > 0
 
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
