@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.common import parser
 from dialogues import SHOWN
-from kbhub.extensions.lab.corpus import EvalPlan, Setup, ask, open_corpus
+from kbhub.extensions.lab.corpus import NOW, EvalPlan, Setup, ask, open_corpus
 from kbhub.extensions.lab.datasets import Dataset, EvalDocument, EvalQuery
 from kbhub.extensions.lab.measurement import METRICS, judge
 from kbhub.search.document_signals import written_day
@@ -26,8 +26,8 @@ from kbhub.search.document_signals import written_day
 DEPTH = 10
 
 
-def haystacks(file: Path) -> Iterator[Dataset]:
-    """Yield each question that has an answer, with its sessions as documents."""
+def haystacks(file: Path) -> Iterator[tuple[Dataset, float | None]]:
+    """Yield each question that has an answer, with its sessions as documents, and when it was asked."""
     for row in json.loads(file.read_bytes()):
         sessions = zip(row["haystack_session_ids"], row["haystack_dates"], row["haystack_sessions"], strict=True)
         documents = []
@@ -39,15 +39,15 @@ def haystacks(file: Path) -> Iterator[Dataset]:
         query = EvalQuery(row["question_id"], str(row["question"]), gold, row["question_type"])
         if not query.id.endswith("_abs"):
             asked = written_day(row["question_date"].replace("/", "-"))
-            yield Dataset(file.stem, tuple(documents), (query,), asked=asked)
+            yield Dataset(file.stem, tuple(documents), (query,)), asked
 
 
 def figures(file: Path, limit: int | None = None) -> dict[str, list[tuple[float, ...]]]:
     """Return kind of question → the metrics of each of its questions."""
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
-    for part in islice(haystacks(file), limit):
+    for part, asked in islice(haystacks(file), limit):
         with tempfile.TemporaryDirectory(prefix="haystack-") as folder:
-            corpus = open_corpus(part, Setup(dict(os.environ), cache=Path(folder)))
+            corpus = open_corpus(part, Setup(dict(os.environ), cache=Path(folder)), now=asked or NOW)
             ((query,), (result,)) = part.queries, ask(corpus, part.queries, EvalPlan("hybrid"), depth=DEPTH)
         found[query.stratum].append(judge(result.ranked, query.gold))
     return {"all": [one for some in found.values() for one in some], **found}

@@ -79,7 +79,8 @@ class HelpColumns:
             choices = f"({', '.join(entry.choices)})" if entry.choices else ""
             about = " ".join(filter(None, (_plain(entry.description), choices)))
             paths = (f"{self._group} {name}".strip() for name in names.split(", "))
-            entries.append((names, about or next((COMMANDS[path][2] for path in paths if path in COMMANDS), "")))
+            known = command_table()
+            entries.append((names, about or next((known[path][2] for path in paths if path in known), "")))
         if title in TOP:
             entries = sorted(entries, key=lambda entry: TOP[title].index(entry[0]))
             entries = [
@@ -123,10 +124,6 @@ def _plain(text: Any) -> str:
 def _print(console: Console, text: str) -> None:
     if HelpColumns.asked != HELP_OPTIONS or text.startswith(COMMON):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-COMMANDS = command_table()
-"""Command → function, usage, summary."""
 
 
 app = App(
@@ -191,7 +188,7 @@ def _register() -> None:
             group(parent).command(groups.setdefault(words, made))
         return groups[words]
 
-    for words, (function, usage, _) in COMMANDS.items():
+    for words, (function, usage, _) in command_table().items():
         parent, _, name = words.rpartition(" ")
         names = ("rm", "remove") if words == "base context rm" else name
         group(parent).command(function, name=names, usage=f"kbhub {words} {usage}", group=_HEADINGS.get(words))

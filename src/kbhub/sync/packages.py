@@ -112,8 +112,11 @@ def pins(project: Path, package: Package) -> list[Pin]:
         with suppress(OSError):
             text = read_regular(project / lock, ALL_BYTES).decode("utf-8", "replace")
         with suppress(ValueError, TypeError, AttributeError, RecursionError):
-            found += [Pin(ecosystem, version.removeprefix("v"), lock)
-                      for name, version in _locked(lock, text) if package.is_called(name)]  # fmt: skip
+            found += [
+                Pin(ecosystem, version.removeprefix("v"), lock)
+                for name, version in _locked(lock, text)
+                if package.is_called(name)
+            ]
     return [pin for pin in found if package.ecosystem in (None, pin.ecosystem)]
 
 

@@ -37,7 +37,7 @@ slower."""
 
 _M_ARENA_MAX = -8
 
-NO_PLUGINS, EVERY = "PYDANTIC_DISABLE_PLUGINS", "__all__"
+NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 """Disables pydantic's plugins. To find them it reads the metadata of all installed packages, and other packages should
 not affect kbhub's models."""
 
@@ -49,7 +49,7 @@ def be_frugal(environ: MutableMapping[str, str], young: int = YOUNG_OBJECTS) -> 
     """
     environ.setdefault(ONE_THREAD, "1")
     environ.setdefault(NO_POOL, "false")
-    environ.setdefault(NO_PLUGINS, EVERY)
+    environ.setdefault(NO_PLUGINS, "__all__")
     if gc.isenabled():
         gc.set_threshold(young, *gc.get_threshold()[1:])
 

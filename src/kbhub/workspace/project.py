@@ -415,7 +415,8 @@ def has_documents(folder: Path) -> bool:
     return False
 
 
-MAX_SETTINGS_BYTES, MOST_PAGES = 1 << 20, 20
+MAX_SETTINGS_BYTES = 1 << 20
+MOST_PAGES = 20
 _PAGES = re.compile(
     r"(?:^|[\s{,])(?:contentDir|docs_dir|docsDir|path|src|srcDir)[\"']?[ \t]*[:=][ \t]*[\"']?([\w./-]+)", re.MULTILINE
 )

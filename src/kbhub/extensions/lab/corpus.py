@@ -78,7 +78,7 @@ class Corpus:
     """Files that could not be indexed, and why."""
 
 
-def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
+def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1, now: float = NOW) -> Corpus:
     """Write a data set's documents to files, if there are none, at random in `parts` bases, and index them."""
     if parts > len(dataset.documents):
         raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents, too few to fill {parts} bases.")
@@ -91,7 +91,7 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     except OSError as error:
         raise IndexUnavailable(FOLDER, f"{root}: {error.strerror}") from error
     bases = {name: folder / name for name in shares}
-    hub = eval_hub(bases, root / dataset.digest / "index", len(dataset.documents), setup, dataset.asked or NOW)
+    hub = eval_hub(bases, root / dataset.digest / "index", len(dataset.documents), setup, now)
     started, told = time.monotonic(), setup.progress
     progress = (lambda _, done, todo: told(f"indexing {dataset.name}", done, todo)) if told else None
     chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=progress)

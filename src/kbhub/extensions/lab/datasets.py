@@ -100,8 +100,6 @@ class Dataset:
     sections: Mapping[str, tuple[HeadedSection, ...]] | None = None
     """Document → its sections if answers may be sections, None if they are documents."""
     notes: tuple[str, ...] = ()
-    asked: float | None = None
-    """When the queries were asked, in seconds since the epoch, if that counts."""
 
     @property
     def digest(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.cli.options import Exact, Reply, command
+from kbhub.cli.options import Exact, Reply, command, decoded
 from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
 from kbhub.extensions.models.llm import PASSAGE_CHARACTERS, grade
@@ -81,18 +80,14 @@ def rerank(
         except OSError as error:
             large = f"it is larger than {limit} bytes (`limits.fileBytes`)"
             why = large if error.errno == errno.EFBIG else error.strerror
-            raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
+            raise UsageError(f"Cannot read {decoded(str(file))}: {why}.") from error
         passages.append(excerpt(text, terms, PASSAGE_CHARACTERS)[0])
     grades, fault = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
     if not grades and fault:
         raise fault
     order = sorted(range(len(files)), key=lambda number: -grades.get(number, -1))  # a stable sort
-    graded = tuple(GradedFile(file=_name(files[number]), grade=grades.get(number)) for number in order)
+    graded = tuple(GradedFile(file=decoded(str(files[number])), grade=grades.get(number)) for number in order)
     result = RerankResult(query=query, model=wanted.model, files=graded, note=str(fault) if fault else None)
     rows = (("-" if file.grade is None else file.grade, visible_line(file.file)) for file in graded)
     text = Exact("".join(f"{grade}\t{file}\n" for grade, file in rows))
     return Reply(result, text, notes=[f"{len(grades)} of {len(files)} files graded: {fault}"] if fault else ())
-
-
-def _name(file: Path) -> str:
-    return os.fsencode(file).decode("utf-8", "replace")

@@ -47,14 +47,26 @@ from kbhub.workspace.files import numbered, open_folder
 from kbhub.workspace.formats import FORMATS, is_converted, is_markdown, kind_of, why_unreadable
 from kbhub.workspace.project import PROJECT_ID
 
-MOST_SOURCES, CHANGED_LINES = 1_000, 20
-"""Most files of one call, for somebody is to look through the pages, and most lines of a change that are shown."""
+MOST_SOURCES = 1_000
+"""Most files of one call, for somebody is to look through the pages."""
 
-EXTRACTS, OUTLINE, WEIGHED = 12, 40, 1_000
-"""Most sentences, a screen of them; most headings, the deepest left out first; and most sentences that are compared."""
+CHANGED_LINES = 20
+"""Most lines of a change that are shown."""
 
-SHORTEST, LONGEST, LETTERS = 30, 400, 0.9
-"""Characters of an extract, for less says little alone, and more is a table; and its least share of letters."""
+EXTRACTS = 12
+"""Most sentences of a page: a screen of them."""
+
+OUTLINE = 40
+"""Most headings of a page; the deepest are left out first."""
+
+WEIGHED = 1_000
+"""Most sentences that are compared."""
+
+SHORTEST, LONGEST = 30, 400
+"""Characters of an extract: less says little alone, and more is a table."""
+
+LETTERS = 0.9
+"""Least share of letters in an extract."""
 
 DECISION = 1.0
 """Worth of words that decide, beside a cosine: they come first, and what is nearest to the whole after them."""

@@ -77,8 +77,11 @@ _ASIDE = re.compile(
 _DIGITS = re.compile(r"\d+")
 """What differs in the paths of pages on two versions of a thing."""
 
-FEWEST_WORDS, MOST_ALIKE = 2, 4
-"""Words with a meaning in a claim, one less in a whole sentence; and the most that say the same: more are a phrase."""
+FEWEST_WORDS = 2
+"""Words with a meaning in a claim; one less in a whole sentence."""
+
+MOST_ALIKE = 4
+"""Claims that say the same; more are a phrase."""
 
 _NOT_COMPARED = "{}: {} entries without a hash not compared, because {}."
 _CHECK = "Check whether the page still holds, and change it, or say so: `verified: { by: human:NAME, at: TIME }`."
