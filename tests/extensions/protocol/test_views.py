@@ -144,6 +144,7 @@ def test_all_of_it_is_shown_at_any_width_and_nothing_jumps(project, chromium, op
     """While a page loads, its parts stay where they appeared (CLS)."""
     path = "knowledge/a-folder/with/long/names/of/its-folders/siren.md"
     project.write(path, f"# Siren {'of the rollback ' * 4}\n\n## Rollback\n")
+    project.write("knowledge/list.txt", "not indexed, as the page of health says\n")
     project.hub().sync()
     tab = Watched(chromium, opened, viewport={"width": width, "height": 740})
     tab.context.add_init_script(path=HOST.with_name("layout.js"))
