@@ -16,7 +16,8 @@ from kbhub.values import struct
 LIST_TOKENS = 150
 """Limit in estimated tokens of a list that is quoted as a whole; longer ones are split into items."""
 
-CODE_FENCE, FENCES = "```", ("```", "~~~")
+CODE_FENCE = "```"
+FENCES = (CODE_FENCE, "~~~")
 
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|dr|mr|mrs|ms|prof|st|no|nos|fig|figs|sec|eq|vol|pp|ed|inc|ca|bzw|usw)"

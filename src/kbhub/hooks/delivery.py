@@ -160,12 +160,17 @@ def _names_symbol(symbol: str, text: str) -> bool:
 BUDGETS: dict[events.EventName, int] = {"session-start": 250, "subagent-start": 250, "prompt": 300, "tool": 250}
 """Tokens per event: issue "Knowledge that arrives by itself"."""
 
-SESSION_TOKENS, KEPT_TOKENS = 1_500, 250
-"""Tokens per session, from its last compaction on (same source), and of what that leaves, besides the next event."""
+SESSION_TOKENS = 1_500
+"""Tokens per session, from its last compaction on (same source)."""
 
-MOST_PASSAGES, MOST_SUBJECTS = 3, 3
-"""Passages per prompt (same source), and memories and documents per tool call; the rest come with the next on the file.
-"""
+KEPT_TOKENS = 250
+"""Of these, what a compaction leaves, besides the next event."""
+
+MOST_PASSAGES = 3
+"""Passages per prompt (same source)."""
+
+MOST_SUBJECTS = 3
+"""Memories and documents per tool call; the rest come with the next on the file."""
 
 EXAMINED = 8
 """Hits among which those are looked for that name what a prompt is about."""
@@ -190,9 +195,11 @@ LEAST_WORDS = 2
 PROMPT_WORDS = 120
 """Words of a prompt that are read."""
 
-PASSAGE_BYTES, MEMORY_BYTES, SHARE_BYTES = 300, 240, 30
-"""UTF-8 bytes of a passage (three fit into the budget, with their calls), and of a memory; where several are about a
-file, they share it, and each has some more."""
+PASSAGE_BYTES = 300
+"""UTF-8 bytes of a passage: three fit into the budget, with their calls."""
+
+MEMORY_BYTES, SHARE_BYTES = 240, 30
+"""UTF-8 bytes of a memory; where several are about a file, they share these, and each has some more."""
 
 TITLE_CHARACTERS = 12
 """Length from which a title of two words or more is taken for named by a prompt in which it stands: shorter ones, such
@@ -457,8 +464,11 @@ RARE, RARER = 0.75, 0.9
 MOST_COMMON, FEW = 0.25, 3
 """The largest share of all chunks that may have a word that names one of them, unless only so few do."""
 
-MOST_NAMES, LEAST_WEIGHT = 2, 0.5
-"""Words that a passage must have (more are seldom in one); least weight of the second as a share of the first's."""
+MOST_NAMES = 2
+"""Words that a passage must have: more are seldom in one."""
+
+LEAST_WEIGHT = 0.5
+"""Least weight of the second, as a share of the first's."""
 
 MOST_CHARACTERS = 100_000
 """Characters of a document that are looked through for the second word: somebody waits."""

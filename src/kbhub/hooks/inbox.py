@@ -37,8 +37,11 @@ Why = Literal["asked", "decided", "corrected"]
 MOST_PROPOSALS = 3
 """Proposals per session: issue "Knowledge that arrives by itself"."""
 
-SHORTEST, LONGEST, LEAST_CONTENT = 24, 400, 3
-"""Length limits of a sentence (shorter ones need their context, longer ones are pastes), and least words in it."""
+SHORTEST, LONGEST = 24, 400
+"""Characters of a sentence: shorter ones need their context, longer ones are pastes."""
+
+LEAST_CONTENT = 3
+"""Least number of words with a meaning in it."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'])|\n+")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)

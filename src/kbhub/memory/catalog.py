@@ -232,8 +232,11 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
         count_uses(hub, memories.values())
 
 
-HASH_DIGITS, MAX_SUBJECT_CHARACTERS = 16, 1000
-"""Hex digits of a subject's hash, only compared with one other; limit of its name: few systems allow longer paths."""
+HASH_DIGITS = 16
+"""Hex digits of a subject's hash, which is only compared with one other."""
+
+MAX_SUBJECT_CHARACTERS = 1000
+"""Limit of a subject's name: few systems allow longer paths."""
 
 _BEFORE = r"(?:^|[\s*&(:.])"
 _AFTER = r"\s*(?:[(<\[:={]|$|\s)"

@@ -48,8 +48,10 @@ MAX_TAGS, MAX_SUBJECTS = 50, 50
 
 MAX_TAG_CHARACTERS, MAX_NAMESPACE_CHARACTERS = 64, 128
 
-SLUG_CHARACTERS, SLUG_WORDS, TITLE_CHARACTERS = 48, 7, 72
-"""Limits of the readable part of a file name, and of a title."""
+SLUG_CHARACTERS, SLUG_WORDS = 48, 7
+"""Limits of the readable part of a file name."""
+
+TITLE_CHARACTERS = 72
 
 NOTHING: tuple[object, ...] = (None, "", (), [], {})
 """Values that no front matter has."""

@@ -39,7 +39,10 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ENTRY = re.compile(r"(\d+) (\w+) ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
 
 FETCH_SECONDS, LOCAL_SECONDS = 120, 30
+"""Time limits of a git command that speaks to a remote, and of any other."""
+
 SHOWN_CHARACTERS = 300
+"""Length to which what git said is cut."""
 
 PROTOCOLS = "https:http:ssh:git:file"
 """Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""
