@@ -12,7 +12,6 @@ from typing import Literal
 
 ModelFault = Literal["unreachable", "lost", "busy", "missing", "too long", "refused", "nonsense", "late"]
 
-
 MOST_QUOTED, CANDIDATES = 500, 10
 """Characters of a configuration's content shown in an error, and documents in that about an ambiguous ref."""
 

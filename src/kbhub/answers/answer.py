@@ -30,7 +30,6 @@ _SIZES = {
 }
 """Kind of a piece → its characters per token."""
 
-
 Writer = Literal["sampling", "ollama", "extractive", "none"]
 """The writer: the client's model, a local Ollama, kbhub itself by quoting sentences, or none."""
 

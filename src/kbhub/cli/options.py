@@ -49,7 +49,6 @@ RARE = Group("More options", sort_key=2)
 MOST_AROUND = 1000
 """Lines around a matching one; more are a document."""
 
-
 LOGGERS = ("kbhub", "httpx")
 """Loggers that are shown: kbhub's own, and httpx with a line per request to a model server."""
 
@@ -57,10 +56,8 @@ FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
 
 log = logging.getLogger(__name__)
 
-
 WITHIN = {name: Number(gte=least, lte=most) for name, (least, most) in BOUNDS.items()}
 """Field of a query that is a number → the validator of its option."""
-
 
 AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
 """Store a text although it looks like a credential."""

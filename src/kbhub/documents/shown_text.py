@@ -247,7 +247,6 @@ _HIDDEN = (
 """Imports, exports, comments, components, anchors, attributes, shortcodes, places of a table of contents, icons, keys,
 abbreviations, API references, comments and ids of blocks of Obsidian, highlights; prose that resembles them stays."""
 
-
 GENERATING = re.compile(
     r"^[ \t]*(?:::: [\w-]+(?:\.\w+|\n[ \t]+:?[\w-]+:)|-{2,}8<-|\{!|\{\{#include|\{%-? *include"
     r"|import \w+ from ['\"][^'\"\n]+\.mdx?['\"])",

@@ -126,7 +126,6 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 _SEEDS = np.random.default_rng(_SEED).integers(0, 1 << 63, (2, BANDS * ROWS), dtype=np.uint64) | np.uint64(1)
 """An XOR mask and a factor for each permutation; odd factors make the product a permutation."""
 
-
 NEARLY = 0.9
 """Share of common word shingles from which two documents count as nearly the same."""
 

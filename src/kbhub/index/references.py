@@ -340,7 +340,6 @@ _MARKS = "*_` \t\r."
 _MOST_WORDS = 120
 """Most characters of a reported status."""
 
-
 TRUST = ("generated", "machine-confirmed", "human-reviewed")
 """Who stands behind a document by its own word, least trusted first: whom `generated` and `verified` name."""
 

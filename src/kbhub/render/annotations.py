@@ -22,7 +22,6 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 _DIGITS = re.compile(r"\d+")
 
-
 Located = Iterable[tuple["AuditFinding", str]]
 """Findings with the path of the file in its repository."""
 

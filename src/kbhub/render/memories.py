@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
 
-
 FIELDS = (
     *("id", "ref", "scope", "strength", "uses", "namespace", "tags", "title", "text"),
     *("created", "updated", "last_use", "by", "source", "about", "supersedes", "superseded_by"),

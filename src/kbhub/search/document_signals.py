@@ -225,7 +225,6 @@ def _add_date(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 DATED = RankingSignal((DATE,), _add_date)
 
-
 Source = Literal["user", "agent"]
 """Who vouches for a memory."""
 
@@ -249,7 +248,6 @@ seventh, and lower ones in proportion: enough to decide between equals, too litt
 SUPERSEDED_FACTOR = 0.8
 """Additional factor on a superseded or misleading memory: ranks it behind its successor, which answers the same
 queries, even if their strengths are at opposite ends."""
-
 
 USES_NAME = "uses.db"
 

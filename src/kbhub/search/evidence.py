@@ -69,7 +69,6 @@ _HEADING = re.compile(r"^#{2,6}[ \t]+(.+)$", re.MULTILINE)
 
 _bare = methodcaller("strip", MARKS)
 
-
 AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2, "heading": 0.6}
 """Field of `Evidence` → the most that this signal adds, on a scale where the best keyword and semantic values sum to 1.
 Each earns its place on the collections (docs/explanation/ranking.md); half or twice as much changes little."""

@@ -41,7 +41,6 @@ with and without it (.584, .583); it keeps small bases from "finding" everything
 MAX_WORDS = 256
 """Number of terms beyond which phrases are no longer split into words: each word costs a lookup per base."""
 
-
 FEW_CHUNKS = 100
 """Chunks with which a word's rarity in them counts as much as that in the language: in a few notes, a word such as
 "long" is rare by chance. With 60, the gain is half; with 200, two collections lose .003 and .006."""

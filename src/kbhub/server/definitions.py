@@ -154,7 +154,6 @@ def as_list(given: Any, *, lines: bool = False) -> Any:
 Names = Annotated[list[str], BeforeValidator(as_list)]
 """A list of names or a comma-separated string; the schema only mentions the list, which takes half as many tokens."""
 
-
 Wordings = Annotated[
     Annotated[list[str], BeforeValidator(partial(as_list, lines=True))] | None,
     Field(

@@ -114,7 +114,6 @@ TIDY_EVERY_SECONDS = 3600.0
 """Interval of passes over the query log, shared by all processes of a project. A pass takes 35 MB, so processes without
 searches skip it."""
 
-
 Tidy = Callable[[float, float], bool]
 """Processes the query log, at most every so many seconds, for at most so many; returns whether it ran."""
 

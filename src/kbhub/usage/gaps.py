@@ -133,7 +133,6 @@ KEY_DIGITS = 32
 ID_CHARACTERS = 8
 """40 bits, as for memories."""
 
-
 SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""
 

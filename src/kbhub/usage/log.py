@@ -55,7 +55,6 @@ TEXT_CHARACTERS = 2000
 
 _ENDS = "?!.,;: "
 
-
 _waiting: deque[tuple[Hub, Asked | Opening]] = deque(maxlen=MOST_WAITING)
 _starting = threading.Lock()
 _writing = threading.Lock()

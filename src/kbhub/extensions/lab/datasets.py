@@ -20,7 +20,6 @@ from kbhub.values import struct
 SECTION_MARK = "::"
 """Separates a document from the heading path of a section."""
 
-
 FULL_ANSWER = 2
 """Gain of an answer in `expected`; `also_valid` sets its own gains, 1 for half an answer."""
 
@@ -34,7 +33,6 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 
 _DIGITS = 10
 """Hex digits of the hash that makes file names unique."""
-
 
 HeadedSection = tuple[str, int, int]
 """The headings above some lines, outermost first, joined by ` > `, or ""; and the first and last line, from 1."""

@@ -125,7 +125,6 @@ PAUSES = (0.5, 2.0, 5.0)
 FAILED_SECONDS = 10.0
 """Seconds that searches do not contact a server that has failed."""
 
-
 FORMATS = {
     "embeddinggemma": ("task: search result | query: ", "title: none | text: "),
     "nomic-embed-text": ("search_query: ", "search_document: "),

@@ -34,7 +34,6 @@ RESERVED_FACTOR = 0.2
 _LOOKED_AT = 50
 """Hits among which they are set back."""
 
-
 _HEAD_BYTES = 65_536
 """Bytes of an index that are read to see whether it declares the format."""
 

@@ -40,7 +40,6 @@ NAME_CHARACTERS, DESCRIPTION_CHARACTERS = 64, 1024
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _ADDRESS = re.compile(r"skill://([^/?#]+)/([^?#]+)")
 
-
 Skill = dict[str, Any]
 """The entry of a skill: `uri` of its `SKILL.md`, `frontmatter` as written, and `resources`: all its files, by path."""
 

@@ -36,7 +36,6 @@ from kbhub.usage.log import note_read
 MAX_REFS = 50
 """Most refs per call; an answer has room for a few hundred lines of each."""
 
-
 Hops = Annotated[int, Field(ge=0, le=neighbours.MOST_HOPS, description="Links to follow.")]
 
 
@@ -172,9 +171,7 @@ BasedOn = Annotated[
     str | None, Field(description="Hash from `read` or the last edit; fails if the file changed since.")
 ]
 
-
 OneDocument = Annotated[str, Field(description="`path.md`, `base@path.md` or `#docid`.", json_schema_extra=brief())]
-
 
 MOST_TEXT_BYTES, MOST_FRONT_MATTER_BYTES = 1_000_000, 100_000
 """Most UTF-8 bytes of a text, and of front matter as JSON, per call: ten times the longest document in the vaults at

@@ -20,7 +20,6 @@ from kbhub.workspace.project import TrustStore
 
 _LAST_SENTENCE = re.compile(r"(?s)(.*[.;])\s+((?:[A-Z`]|did you mean|it has no).*)")
 
-
 LISTED_FILES = 5
 """Files with problems that are listed per base; `status` lists more, `status --json` all."""
 
