@@ -242,13 +242,12 @@ def unfinished(bases: OpenBases, hits: Sequence[Hit]) -> list[str]:
         notes.append(note)
     for base in bases.open:
         name = base.base.id
+        done, todo = progress.get(name, (0, 0))
         if name in bases.scans:
             pass
-        elif name in progress:
-            done, todo = progress[name]
-            if done < todo:  # otherwise, all is there, and the index is tidied
-                notes.append(f"{name}{_UNFINISHED} ({done} of {todo} files).")
-        elif count := behind.get(name):
+        elif done < todo:  # otherwise, all is there, and the index is tidied
+            notes.append(f"{name}{_UNFINISHED} ({done} of {todo} files).")
+        elif (count := behind.get(name)) and name not in progress:
             notes.append(f"{name} has changed files that are not indexed yet ({count}); this answer may lack them.")
         elif not base.complete:
             notes.append(f"{name}{_UNFINISHED}.")
