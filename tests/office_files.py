@@ -49,9 +49,8 @@ def a_zip(members: dict[str, str | bytes], first: str | None = None) -> bytes:
 def described(data: bytes, title: str) -> bytes:
     """A file with our title, author and date, in place of what a library writes."""
     with zipfile.ZipFile(io.BytesIO(data)) as package:
-        return a_zip(
-            {**{name: package.read(name) for name in package.namelist()}, "docProps/core.xml": CORE.format(title=title)}
-        )
+        members = {name: package.read(name) for name in package.namelist()}
+        return a_zip({**members, "docProps/core.xml": CORE.format(title=title)})
 
 
 def paragraph(text: str, style: str = "") -> str:

@@ -30,10 +30,8 @@ def shop(environment, clock):
     environment.write("knowledge/refunds.md", REFUNDS)
     environment.write("knowledge/webhooks.md", WEBHOOKS)
     environment.write("knowledge/cache.md", CACHE)
-    for number in range(8):
-        environment.write(
-            f"knowledge/other/{number}.md", f"# Subject {number}\n\nNothing of note about number {number}.\n"
-        )
+    for n in range(8):
+        environment.write(f"knowledge/other/{n}.md", f"# Subject {n}\n\nNothing of note about number {n}.\n")
     environment.write("src/pay.py", "def charge(order):\n    return order\n\n\ndef refund(order):\n    return order\n")
     environment.write("src/hooks.py", "def retry(call):\n    return call\n")
     hub = environment.hub(clock=clock)

@@ -84,9 +84,7 @@ def test_messages_and_checks_of_doctor_that_are_explained_are_those_that_there_a
     assert len(messages) > 30
     assert [part for part in parts if len(part) > 3 and part not in everything] == []
 
-    source = "\n".join(
-        path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "setup" / "doctor").glob("*.py"))
-    )
+    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "src/kbhub/setup/doctor").glob("*.py"))
     named = r'(?:\b(?:check|CHECK)(?:: str)? ?= ?|\b(?:ok|bad|_finding|_directory)\(\s*)"([a-z-]+)"'
     checks = set(re.findall(named, source))
     listed = TROUBLESHOOTING.read_text("utf-8").partition("## What doctor checks")[2]

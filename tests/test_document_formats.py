@@ -18,7 +18,6 @@ from kbhub.reading.graph import resolved_links
 from kbhub.reading.read import read
 from kbhub.render.bases import sync_report
 from kbhub.render.terminal import text as text_of
-from kbhub.sync.comparison import change_keeping
 from kbhub.types import Query
 from kbhub.workspace.formats import FORMATS
 from office_files import a_docx, a_pptx, an_epub, an_odt, an_xlsx, paragraph
@@ -264,26 +263,6 @@ def test_docs_of_any_text_format_are_a_projects_knowledge(environment, suffix):
     (base,) = environment.hub().discovery().bases
     assert (base.origin, base.only) == ("docs", (f"README{suffix}", "docs"))
     assert environment.hub().sync()[0].added == 2
-
-
-def test_a_kept_text_of_a_deleted_file_is_that_of_the_file(environment, parsed_here):
-    names = ("a.docx", "a.pptx", "a.rst", "a.ipynb")
-    files = [environment.write(f"knowledge/{name}", FILES[name]) for name in names]
-    hub = environment.hub()
-    change_keeping(hub, ["project"], keep=["*"], forget=[])
-    hub.sync()
-
-    def told():
-        hits = hub.search(Query(text="pump", mode="keyword", limit=9)).hits
-        texts = texts_of(hub, ["a.docx", "a.pptx#Slide 1: Intake", "a.rst", "a.ipynb#Intake"])
-        return texts, {hit.path: hit.title for hit in hits}
-
-    before = told()
-    for file in files:
-        file.unlink()
-    hub.sync(full=True)
-
-    assert told() == before
 
 
 def test_every_suffix_of_the_table_is_tested():

@@ -55,10 +55,8 @@ def test_a_document_of_any_name_is_found_and_read_by_its_ref(environment):
             wrong.append((name, "not found", []))
             continue
         hit = hits[0]
-        by_ref, by_docid, by_part = (
-            hub.read([ref]).readings for ref in (hit.ref, hit.docid, f"{hit.ref}:{hit.start_line}-{hit.end_line}")
-        )
-        texts = [reading.text for readings in (by_ref, by_docid, by_part) for reading in readings]
+        refs = (hit.ref, hit.docid, f"{hit.ref}:{hit.start_line}-{hit.end_line}")
+        texts = [reading.text for ref in refs for reading in hub.read([ref]).readings]
         if hit.path != name or texts != [f"# Title\n\nThe word zq{number}x."] * 3:
             wrong.append((name, hit.ref, texts))
 

@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from conftest import make_repository, synced
+from conftest import synced
 from kbhub.server.server import KbhubServer, instructions
 from kbhub.types import Query
 from trees import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_pause")
-
-
-def found(hub, text, **options) -> list[str]:
-    return [hit.ref for hit in hub.search(Query(text=text, **options)).hits]
 
 
 def test_names_are_compared_as_they_are(environment):
@@ -35,19 +31,6 @@ def test_names_are_compared_as_they_are(environment):
     assert hub.read("myXvault@a_b.md").readings[0].text == "# myXvault a_b.md"
     for ref in ("#%", "#______", "#*", "my_vault@a_b.md", "myXvault@%", "my%@aXb.md"):
         assert not hub.read([ref]).readings, ref
-
-
-def test_git_does_not_say_which_files_there_are(environment):
-    """Neither a nested repository nor one that ignores the base takes documents out of it (mdvault: 3, 1.3)."""
-    for name in ("inner/a.md", "SHOUT.MD"):
-        environment.write(f"knowledge/{name}", f"# Zebra\n\n{name}\n")
-    make_repository(environment.project / "knowledge/inner")
-    hub = synced(environment)
-    assert set(found(hub, "zebra")) == {"inner/a.md", "SHOUT.MD"}
-    environment.write(".gitignore", "/knowledge/*\n")
-    report = hub.sync()[0]
-    assert (0, 2) == (report.removed, report.unchanged)
-    assert len(found(hub, "zebra", mode="keyword")) == 2
 
 
 def test_no_word_of_a_document_is_out_of_reach(environment):

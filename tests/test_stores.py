@@ -46,9 +46,7 @@ def data_of(path):
 
 def values(data, key):
     if isinstance(data, dict):
-        return [data[key] for name in data if name == key] + [
-            found for value in data.values() for found in values(value, key)
-        ]
+        return [*([data[key]] if key in data else []), *values([*data.values()], key)]
     return [found for value in data for found in values(value, key)] if isinstance(data, list) else []
 
 

@@ -215,14 +215,16 @@ DECISIONS = {
         "superseded by ADR 7",
     ),
     "notes/deprecated.md": ("---\nstatus: Deprecated\n---\n# Queue six\n\nWe deploy by six queues.\n", "deprecated"),
+    "notes/due.md": ("---\nreview: 2023-11-01\nupdated: 2998-01-01\n---\n# Queue 9\n\nDeploy.\n", "review 2023-11-01"),
+    "notes/young.md": ("---\nreview: 2999-11-01\nupdated: 2998-01-01\n---\n# Queue ten\n\nWe deploy by ten.\n", None),
     "notes/plain.md": ("# Queue seven\n\nWe deploy by seven queues.\n", ""),
     "notes/log.md": ("# Queue eight\n\n" + "We deploy by eight.\n\n" * 20 + "status: accepted\n\nA log.\n", ""),
 }
 """Path → its text, and why it is stale: none where it is not, empty for age alone."""
 
 
-def test_a_decision_does_not_go_stale_by_age(environment, kbhub):
-    """What was accepted holds until its own word says otherwise: in hits, and in an audit."""
+def test_a_decision_does_not_go_stale_by_age_nor_does_a_page_before_its_day(environment, kbhub):
+    """What was accepted holds until its own word says otherwise, a page until its day: in hits, and in an audit."""
     for path, (text, _) in DECISIONS.items():
         file = environment.write(f"knowledge/{path}", text)
         os.utime(file, (1_500_000_000, 1_500_000_000))

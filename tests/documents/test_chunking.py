@@ -230,9 +230,7 @@ def markdown(draw: st.DrawFn) -> str:
 
 texts = st.one_of(markdown(), markdown(), st.text(max_size=300), st.text("#-=`~|<>![]()*: \n\ta1.", max_size=300))
 files = st.one_of(texts.map(str.encode), st.binary(max_size=300), texts.map(lambda t: t.encode("utf-16")))
-many = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def _documents(text: str):

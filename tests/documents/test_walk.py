@@ -51,6 +51,7 @@ def folder(tmp_path):
 
 def test_markdown_files_are_taken_in_order_and_a_base_that_is_gone_or_a_file_is_an_error(folder):
     put(folder, "b.md", "a/z.md", "a.md", "a-b.md", "c.markdown", "d.MDX", "E.Md")
+    make_repository(folder / "a")  # whose documents belong to the base all the same
     found = look(folder)
     assert list(found.files) == sorted(["E.Md", "a-b.md", "a.md", "a/z.md", "b.md", "c.markdown", "d.MDX"])
     assert found.files["a/z.md"] == (5, (folder / "a/z.md").stat().st_mtime_ns)

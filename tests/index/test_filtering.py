@@ -272,9 +272,8 @@ def test_a_name_is_found_in_another_script(tmp_path, typed, meant):
 @pytest.mark.parametrize("typed", ["море", "мост", "как", "стол", "तालिका", "مكتبة", "Prag", "كيف"])
 def test_a_word_in_another_script_is_no_name_for_its_sound(tmp_path, typed):
     """`море` means sea and not more, and `стол` table and not steel."""
-    index = make_index(
-        tmp_path / "words.db", {"a.md": "Most of the cake is more than steel; a style, Tall in a Cake. Keep it."}
-    )
+    text = "Most of the cake is more than steel; a style, Tall in a Cake. Keep it."
+    index = make_index(tmp_path / "words.db", {"a.md": text})
     with index.snapshot():
         assert used([index], typed) == {}
 

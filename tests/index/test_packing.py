@@ -70,9 +70,7 @@ def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path,
     assert counted(index, "posting") > 50
     with index.snapshot():
         names = {name for (name,) in index.rows("SELECT name FROM packed")}
-    assert {name for name in names if name.startswith("bits")} == {
-        f"bits{n}" for n in range(2 * EMBEDDER.dimensions // 64)
-    }
+    assert {one for one in names if one.startswith("bits")} == {f"bits{n}" for n in range(EMBEDDER.dimensions // 32)}
     with IndexWriter(index.path) as writer:
         assert writer.check() is None
     for query in QUERIES:

@@ -154,9 +154,8 @@ def test_rare_tags_weigh_more_and_documents_of_like_meaning_are_near(environment
     # Over all bases, best first, itself left out, and what is about something else left out too.
     environment.write("knowledge/a.md", "# Database backups\n\nBack up the database to another server every night.\n")
     environment.write("knowledge/b.md", "# Penguins\n\nEmperor penguins breed on the ice in winter.\n")
-    environment.write(
-        environment.home / "ops/c.md", "# Backing up\n\nA nightly database backup goes to a second server.\n"
-    )
+    text = "# Backing up\n\nA nightly database backup goes to a second server.\n"
+    environment.write(environment.home / "ops/c.md", text)
     environment.configure(bases={"ops": "~/ops"}, repos={"*": "ops"})
     hub = synced(environment)
 
@@ -206,9 +205,7 @@ def test_a_base_that_cannot_be_looked_at_is_named_and_refs_of_others_stay_theirs
 
 
 def test_odd_values_of_related_do_no_harm(environment):
-    environment.write(
-        "knowledge/1.md", "---\nrelated: [1, null, true, [b, [b]], {c: d}, '', '[[]]', '#x']\n---\n# One\n"
-    )
+    environment.write("knowledge/1.md", "---\nrelated: [1, null, true, [b, [b]], {c: d}, '', '[[]]', '#x']\n---\n# 1\n")
     environment.write("knowledge/b.md", "---\nRelated: 1\n---\n# B\n")
     hub = synced(environment)
     result = related(hub, "1.md")

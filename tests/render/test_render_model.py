@@ -81,9 +81,7 @@ def test_the_first_hit_is_quoted_the_others_are_refs_and_one_line_has_no_fences_
     text = answer([hit(0, also=(Span(start_line=9, end_line=12, excerpt=callout),)), hit(1, excerpt=callout)])
     assert ' · lines 9-12: "Mind Back up all <div> > 3 first."\n' in text
     assert text.endswith("\n   > Mind Back up all <div> > 3 first.")
-    assert answer([hit(0), hit(1, excerpt="## Roll back\n\n")]).endswith(
-        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90'
-    )
+    assert answer([hit(0), hit(1, excerpt="## Roll back\n\n")]).endswith(' · "Note 1 › Roll back" · 0.90')
 
 
 def test_an_excerpt_that_is_a_part_says_which_verbatim_and_behind_a_certain_hit_the_others_are_a_line_each():
@@ -235,14 +233,12 @@ TWO = Item(Ref('b"\n.md', "#0000bb"), Bare("B"), row=True, depth=1)
 def test_a_report_is_written_twice_and_what_does_not_fit_is_counted():
     """Names in quotes and a docid for a ref that no call takes, or as they are; a call, or a command."""
     call = Call("read", {"refs": Ref("a.md", part=":1"), "options": {"all": ["é", True]}}, "kbhub read a.md:1")
-    report = Report(
-        say("Found {}; open it with {}", Names(("a", "b")), call), ["", "Parts", TWO], notes=[Line("Odd.", 99)]
-    )
+    report = Report(say("Found {}; open {}", Names(("a", "b")), call), ["", "Parts", TWO], notes=[Line("Odd.", 99)])
     assert model_answer(report)[0] == (
-        'Found a, b; open it with read(refs="a.md:1", options={"all": ["é", true]})\n'
+        'Found a, b; open read(refs="a.md:1", options={"all": ["é", true]})\n'
         'Parts\n  - #0000bb · path "b\' .md" · B\nNote: Odd.'
     )
-    assert terminal.text(report) == 'Found a, b; open it with `kbhub read a.md:1`\n\nParts\n  #0000bb  b"␊.md    B'
+    assert terminal.text(report) == 'Found a, b; open `kbhub read a.md:1`\n\nParts\n  #0000bb  b"␊.md    B'
     assert [*map(terminal.line, report.notes)] == ["Odd."]
 
     # For a model; a person gets everything.

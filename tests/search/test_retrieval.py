@@ -119,9 +119,7 @@ def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
     shuffled = list(rankings.items())
     random.shuffle(shuffled)
     one, other = (fuse(some, {}, fusion) for some in (rankings, dict(shuffled)))
-    assert [(each.key, each.parts, each.score) for each in one] == [
-        (each.key, each.parts, each.score) for each in other
-    ]
+    assert [(hit.key, hit.parts, hit.score) for hit in one] == [(hit.key, hit.parts, hit.score) for hit in other]
 
 
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])

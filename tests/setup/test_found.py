@@ -105,9 +105,7 @@ def test_all_that_the_clients_keep_of_this_project_is_searched_here_alone(enviro
     environment.write(environment.home / ".gemini/oauth.md", "zebra token file\n")
     environment.write(environment.home / ".codex/memories/memory_summary.md", "Prefers zebra stripes.\n")
     environment.write(environment.home / ".codex/memories/raw_memories.md", "zebra of all projects\n")
-    environment.write(
-        environment.home / ".codex/memories/stray.jsonl", '{"cwd": "/x", "text": "zebra of all projects"}'
-    )
+    log(environment, ".codex/memories/stray.jsonl", {"cwd": "/x", "text": "zebra of all projects"})
     bases = added(environment)
     name = project.name
 
@@ -206,9 +204,10 @@ def test_a_log_that_does_not_say_yet_is_looked_at_again_and_what_a_client_forgot
 
 @posix
 def test_links_lead_to_nothing_of_another_project(environment, other):
+    ours, theirs = (claude_folder(environment, project) for project in (environment.project, other))
     claude_log(environment, other, "The otter is theirs.")
-    environment.write(claude_folder(environment, other) / "memory/MEMORY.md", "The otter memory is theirs.\n")
-    claude_folder(environment, environment.project).symlink_to(claude_folder(environment, other))
+    environment.write(theirs / "memory/MEMORY.md", "The otter memory is theirs.\n")
+    ours.symlink_to(theirs)
     (environment.home / ".gemini/tmp").mkdir(parents=True)
     place = gemini_log(environment, "other", "The otter chat is theirs.")
     environment.write(place / ".project_root", str(other))
@@ -217,14 +216,10 @@ def test_links_lead_to_nothing_of_another_project(environment, other):
     (link / ".project_root").symlink_to(environment.write(environment.home / "root.txt", str(environment.project)))
     assert added(environment) == {}
 
-    claude_folder(environment, environment.project).unlink()
+    ours.unlink()
     claude_log(environment, environment.project, "The otter is ours.")
-    (claude_folder(environment, environment.project) / "memory").symlink_to(
-        claude_folder(environment, other) / "memory"
-    )
-    (claude_folder(environment, environment.project) / "s7.jsonl").symlink_to(
-        claude_folder(environment, other) / "s1.jsonl"
-    )
+    (ours / "memory").symlink_to(theirs / "memory")
+    (ours / "s7.jsonl").symlink_to(theirs / "s1.jsonl")
     assert len(added(environment)) == 1
     found = texts(environment, "otter")
     assert ("is ours" in found, "theirs" in found) == (True, False)
@@ -264,9 +259,7 @@ def test_memories_stay_out_once_another_project_has_the_same_folder(environment,
     one, two = likes
     claude_log(environment, one, "The medlar is ours.")
     claude_log(environment, one, "", name="s0")
-    claude_folder(environment, one).joinpath("s2.jsonl").write_text(
-        '{"type": "summary", "summary": "names no folder"}\n'
-    )
+    log(environment, claude_folder(environment, one) / "s2.jsonl", {"type": "summary", "summary": "names no folder"})
     assert set(added(environment, one)) == {"claude-a-b"}
     claude_log(environment, two, "The medlar is theirs.", name="s9")
     environment.write(claude_folder(environment, two) / "memory/plan.md", "The secret medlar plan.\n")

@@ -289,9 +289,8 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
     environment.write(path, "A\n=\n\nAbout crates.\n")
     if site:
         assert named(environment) == []
-        environment.write(
-            site, "docs_dir: handbook\n docs: {path: '../guide'}, blog: {path: '../../../home'}\npath: /etc\n"
-        )
+        paths = "docs: {path: '../guide'}, blog: {path: '../../../home'}\npath: /etc"
+        environment.write(site, f"docs_dir: handbook\n {paths}\n")
     assert named(environment) == [name]
     kbhub("init", "--knowledge", name, code=0)
     assert kbhub("search", "crates", code=0).out

@@ -19,13 +19,10 @@ ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
 
 
-INSTRUCTIONS = [
+@pytest.mark.parametrize("before", [
     b"# Rules\n\nBe kind.\n", b"# Rules\r\n\r\nBe kind.\r\n", b"no line break at the end",
     b"\xef\xbb\xbfwith a byte order mark\n\n\n", b"not UTF-8: \xe9\xff\n", b"",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("before", INSTRUCTIONS)
+])  # fmt: skip
 @pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md", "GEMINI.md"])
 def test_lines_come_and_go_and_leave_no_trace(account, name, before):
     """Whatever the file was, its bytes stay at its beginning, its line breaks are used, and `--remove` restores it."""

@@ -14,6 +14,7 @@ from kbhub.documents.walk import KEPT
 from kbhub.errors import UsageError
 from kbhub.sync.comparison import DeletedTexts, change_keeping
 from kbhub.types import Query
+from office_files import a_docx, paragraph
 from pdfs import a_pdf
 
 TURNS = b"".join(
@@ -130,23 +131,28 @@ def test_what_is_kept_is_text_for_its_owner_alone_and_what_was_deleted_is_still_
     assert place.hub.search(Query(text="loud pump")).hits[0].kind == "session"
 
 
-def test_markdown_and_pdf_are_kept_too(environment, parsed_here):
+def test_other_formats_are_kept_too(environment, parsed_here):
     environment.configure(bases={"n": {"knowledge": "~/n", "keepDeleted": ["*"]}}, repos={"*": "n"})
-    note = environment.write(
-        environment.home / "n" / "note.md", "---\ntags: [ops]\n---\n# Note\n\nabout onions [x](y.md)\n"
-    )
-    manual = environment.write(environment.home / "n" / "manual.pdf", a_pdf("valve torque", "spare parts"))
-    hub = synced(environment)
-    before = hub.read(["n@note.md", "n@manual.pdf"])
-    note.unlink()
-    manual.unlink()
+    files = {
+        "note.md": "---\ntags: [ops]\n---\n# Note\n\nonions [x](y.md)\n", "guide.rst": "Guide\n=====\n\nleeks\n",
+        "manual.pdf": a_pdf("valve torque", title="Valves"), "pump.docx": a_docx(paragraph("Intake", "heading1")),
+    }  # fmt: skip
+    for name, data in files.items():
+        environment.write(environment.home / "n" / name, data)
+    hub, refs = synced(environment), ["n@note.md", "n@manual.pdf", "n@guide.rst#Guide", "n@pump.docx#Intake"]
+    before = hub.read(refs)
+    for name in files:
+        (environment.home / "n" / name).unlink()
     hub = environment.hub()
     hub.sync(full=True)
 
-    after = hub.read(["n@note.md", "n@manual.pdf"]).readings
+    after = hub.read(refs).readings
     assert before.readings == tuple(one.model_copy(update={"deleted": None}) for one in after)
     assert all("deleted" in one.deleted for one in after)
-    assert ["pdf", "document"] == [hub.search(Query(text=text)).hits[0].kind for text in ("valve torque", "onions")]
+    found = [hub.search(Query(text=text)).hits[0] for text in ("valve torque", "onions", "intake")]
+    assert [("pdf", "Valves"), ("document", "Note"), ("docx", "Pump manual")] == [
+        (one.kind, one.title) for one in found
+    ]
 
 
 def test_a_damaged_copy_does_no_harm(place):

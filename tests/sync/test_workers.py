@@ -1,6 +1,5 @@
 """A large first index is read by processes of their own, and is the very index that one process makes."""
 
-import io
 import os
 import pickle
 import queue
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import apsw
 import pytest
@@ -144,17 +144,12 @@ def test_another_program_is_no_worker(many, tmp_path, monkeypatch):
     assert [process.returncode is not None for process in processes] == [True, True]
 
 
-class Full(io.BytesIO):
-    def flush(self):
-        raise MemoryError
-
-
 def test_a_worker_that_cannot_speak_ends(monkeypatch):
     """Who waits for it would wait for ever."""
     ready, codes = queue.Queue(), []
     monkeypatch.setattr(os, "_exit", codes.append)
     ready.put(b"read")
-    _send(ready, Full())
+    _send(ready, Mock(flush=Mock(side_effect=MemoryError)))
     assert codes == [1]
 
 

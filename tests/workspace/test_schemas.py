@@ -144,9 +144,7 @@ def test_a_thread_that_parses_meanwhile_loses_no_description(monkeypatch):
 
 
 TEXTS = st.sampled_from(["", " ", "a", "~/notes", "hybrid", "core", "a\x00b", "é\n", "\ud800", "5", "null"])
-NUMBERS = st.sampled_from(
-    [-1, 0, 1, 2, 40, 60, 100, 101, 65535, 10**30, 0.0, 0.5, 60.5, 1e308, math.inf, 10**400, 2**53]
-)
+NUMBERS = st.sampled_from([-1, 0, 1, 40, 60, 100, 101, 65535, 10**30, 0.0, 0.5, 60.5, 1e308, math.inf, 10**400, 2**53])
 PLAIN = st.none() | st.booleans() | TEXTS | NUMBERS
 ANYTHING = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2))
 
@@ -162,9 +160,7 @@ def like(declared):
     return st.fixed_dictionaries({}, optional=options)
 
 
-ENTRIES = (
-    TEXTS | st.lists(TEXTS, max_size=2) | st.fixed_dictionaries({"knowledge": TEXTS}, optional={"weight": NUMBERS})
-)
+ENTRIES = TEXTS | st.lists(TEXTS) | st.fixed_dictionaries({"knowledge": TEXTS}, optional={"weight": NUMBERS})
 
 
 @pytest.mark.parametrize("declared", [GlobalConfig, Pointer])
