@@ -169,16 +169,14 @@ def _facts(*facts: tuple[str, str]) -> list[Item]:
 
 
 def sync_report(report: SyncReport) -> Report:
-    """Return the result of syncing a base, with a line per failed file."""
-    documents = (
-        f"{report.added} added, {report.changed} changed, {report.removed} removed, "
-        f"{report.unchanged} unchanged, {len(report.failed)} failed"
-    )
+    """Return the result of syncing a base, with a line for each of the first failed files."""
+    files = f"{report.added} added, {report.changed} changed, {report.removed} removed, {report.unchanged} unchanged"
     vectors = f"{counted(report.vectors_made, 'vector')} made, {report.vectors_reused} reused"
-    head = say(
-        f"{{}}: {documents}; {counted(report.chunks, 'chunk')}, {vectors}; {report.seconds:.1f} s", Name(report.base)
-    )
-    failed = [say("  failed {}: {}", Name(one.subject), Name(message_of(one))) for one in report.failed]
+    index = f"{counted(report.chunks, 'chunk')}, {vectors}; {report.seconds:.1f} s"
+    head = say(f"{{}}: {files}, {len(report.failed)} failed; {index}", Name(report.base))
+    failed = [say("  failed {}: {}", Name(one.subject), Name(message_of(one))) for one in report.failed[:PROBLEMS]]
+    if (more := len(report.failed) - PROBLEMS) > 0:
+        failed.append(say(f"  failed {more} more; see `kbhub status --json`"))
     passed = [passed_over_text(report.passed_over)] if report.passed_over else []
     return Report(head, [*failed, *(say("  {}", Name(note)) for note in (*passed, *report.notes))])
 
