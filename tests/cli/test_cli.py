@@ -205,9 +205,7 @@ def test_index_takes_every_base_of_the_config_and_one_that_cannot_be_indexed_fai
     assert done.err == "kbhub: No bases in the global config. Add one with `kbhub base add PATH`.\n"
     environment.write(str(environment.home / "a" / "a.md"), "# A\n")
     environment.write(str(environment.home / "b" / "b.txt"), "B\n")
-    environment.configure(
-        bases={"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, repos={"/nowhere": ["b"]}
-    )
+    environment.configure(bases={"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, repos={"/none": ["b"]})
     reports = shop("admin", "index", "--all-bases", "--json").json["reports"]
     assert [(report["base"], report["added"]) for report in reports] == [("a", 1), ("b", 1)]
     assert [report["base"] for report in shop("admin", "index", "--json").json["reports"]] == ["project"]

@@ -19,9 +19,7 @@ NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\na
 def kbhub(kbhub, environment):
     """Runs a command in this process, in the project, as a user with a base of notes and a project with knowledge."""
     environment.write("knowledge/rollback.md", NUMBERED)
-    environment.write(
-        environment.home / "notes" / "ops" / "a.md", "---\ntags: [x, y/z]\ndate: 2024-01-02\n---\n# A | b\n"
-    )
+    environment.write(f"{environment.home}/notes/ops/a.md", "---\ntags: [x, y/z]\ndate: 2024-01-02\n---\n# A | b\n")
     environment.configure(bases={"notes": "~/notes"}, repos={"*": "notes"})
     return kbhub
 
@@ -80,9 +78,7 @@ def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
     assert len(hits()) == MACHINE_LIMIT
     assert len(hits("-n", "3")) == 3
     assert len(hits("--all")) == MACHINE_LIMIT + 11
-    assert all(
-        hit["excerpt"].rstrip("\n").endswith("the end") for hit in hits("--full") if hit["path"] != "rollback.md"
-    )
+    assert all(hit["excerpt"].rstrip().endswith("the end") for hit in hits("--full") if hit["path"] != "rollback.md")
     assert all(hit["score"] >= 0.5 for hit in hits("--all", "--min-score", "0.5"))
 
 

@@ -22,9 +22,7 @@ def text_of(environment, path):
 
 def test_a_document_is_written_and_changed_with_keys_of_json_or_text_and_text_from_standard_input(kbhub, environment):
     assert kbhub("doc", "write", "new", "--text", "# New").out.startswith("Created new.md  #")
-    done = json.loads(
-        kbhub("doc", "write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out
-    )
+    done = kbhub("doc", "write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").json
     assert done["action"] == "appended"
     assert "lines" in kbhub("doc", "write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
     again = kbhub("doc", "write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1)

@@ -20,9 +20,7 @@ ANSWER = "# Rolling back\n\nTo roll back a release, start the rollback job and w
 def hub(environment):
     environment.write("knowledge/rollback.md", "# Rollback\n\nTo roll back a release, run the rollback job.\n")
     environment.write("knowledge/soup.md", "# Soup\n\nFry onions slowly in butter, then add broth.\n")
-    environment.write(
-        environment.home / "notes" / "release.md", "# Releases\n\nA release can be rolled back by a job.\n"
-    )
+    environment.write(f"{environment.home}/notes/release.md", "# Releases\n\nA release can be rolled back by a job.\n")
     environment.configure(
         bases={"notes": {"knowledge": "~/notes", "writable": True}},
         repos={"*": "notes"},

@@ -277,9 +277,7 @@ def test_a_link_gets_the_ending_that_tells_two_documents_apart(hub, shop):
     front = "---\nrelated: ['[[old.markdown]]']\n---\n"
     assert text_of(shop, "d/x.md") == f"{front}[a](../old.markdown#log) [[old]] ![[Project@old]]\n"
     assert rename(hub, "old.md", "twin.markdown", update_links=True).not_updated == ()
-    assert text_of(shop, "d/x.md") == (
-        f"{front}[a](../old.markdown#log) [[twin.markdown]] ![[Project@twin.markdown]]\n"
-    )
+    assert text_of(shop, "d/x.md") == f"{front}[a](../old.markdown#log) [[twin.markdown]] ![[Project@twin.markdown]]\n"
     assert text_of(shop, "twin.markdown") == "# What we do\n\n[self](twin.markdown#log)\n"
 
 

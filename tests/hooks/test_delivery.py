@@ -117,9 +117,7 @@ def test_a_prompt_is_told_sentences_rather_than_code_and_pictures_and_of_a_decis
 
 def test_a_prompt_is_told_a_memory_and_a_document_that_names_a_symbol_comes_with_it(shop, environment):
     ref = remember(shop, "Releases need the VPN; without it the upload of the wheel hangs for an hour.").memory.ref
-    text = said(
-        shop, event("prompt", environment.project, prompt="why does the upload hang without the VPN at a release")
-    )
+    text = said(shop, event("prompt", environment.project, prompt="why does the upload hang without VPN at a release"))
     assert ref in calls(text)
     assert "hangs for an hour" in text
     assert said(shop, edit(environment.project, "src/hooks.py", "x = 2")) == ""

@@ -197,9 +197,7 @@ def test_the_base_that_is_asked_for_is_indexed_first(environment):
         for number in range(size)
     }
     hub, done = environment.hub(bases=bases), []
-    background = Background(
-        hub, lambda: done.append([base.id for base in hub.select() if hub.index(base).path.exists()])
-    )
+    background = Background(hub, lambda: done.append([one.id for one in hub.select() if hub.index(one).path.exists()]))
     background.prefer(["large"])
 
     background.look()

@@ -117,9 +117,7 @@ def test_an_index_that_leads_out_is_neither_read_nor_written(bundle, hub, tmp_pa
     for name in ("log.md", "metrics/index.md"):
         bundle.project.joinpath("knowledge", name).unlink(missing_ok=True)
         bundle.project.joinpath("knowledge", name).symlink_to(outside)
-    write_document(
-        hub, "metrics/revenue.md", text="# Revenue\n", front_matter={"sources": ["../../outside.md", "/../x"]}
-    )
+    write_document(hub, "metrics/revenue.md", text="# Sum\n", front_matter={"sources": ["../../outside.md", "/../x"]})
     assert outside.read_text() == "# Theirs\n\n## 2026-01-01\n"
     sources = front(read(bundle, "metrics/revenue.md"))["sources"]
     assert sources == [{"resource": "../../outside.md"}, {"resource": "/../x"}]

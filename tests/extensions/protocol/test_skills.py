@@ -13,9 +13,7 @@ from kbhub.server.server import KbhubServer
 
 pytestmark = pytest.mark.anyio
 
-SKILL = (
-    "---\nname: {name}\ndescription: How we {name} here.\nmetadata:\n  version: '2'\n---\n\nSee references/steps.md.\n"
-)
+SKILL = "---\nname: {name}\ndescription: How we {name} here.\nmetadata:\n  version: '2'\n---\n\nSee its steps.\n"
 
 
 class Result(BaseModel):

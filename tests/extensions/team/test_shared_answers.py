@@ -70,9 +70,7 @@ def reads(index) -> dict:
     documents = {path: index.document(path) for path in paths}
     listed = list(documents.values())
     ids = [document.id for document in documents.values()]
-    chunks = sorted(
-        int(chunk) for chunk, alive in zip(index.columns().ids, index.columns().alive, strict=True) if alive
-    )
+    chunks = sorted(int(one) for one, alive in zip(index.columns().ids, index.columns().alive, strict=True) if alive)
     by_id = {document.id: path for path, document in documents.items()}
     rows = index.chunks(chunks)
     vector = EMBEDDER.embed(["roll back the database"])[0]
