@@ -46,6 +46,15 @@ def test_a_start_names_the_bases_and_tells_standing_and_strong_memories_and_one_
     assert "Monday" in said(shop, event("session-start", environment.project))
 
 
+def test_what_a_start_told_is_told_again_only_to_a_session_that_forgot(shop, environment):
+    remember(shop, "Run the tests with make check.", tags=["pitfall"])
+    first = said(shop, event("session-start", environment.project))
+    assert "make check" in first
+    assert "make check" not in said(shop, event("session-start", environment.project, source="resume"))
+    assert "make check" in said(shop, event("session-start", environment.project, source="compact"))
+    assert "make check" in said(shop, event("session-start", environment.project, source="clear"))
+
+
 @pytest.mark.parametrize("name", ["session-start", "subagent-start"])
 def test_a_project_without_notes_is_not_greeted(environment, name):
     hub = synced(environment)
