@@ -104,9 +104,7 @@ def lines_of(picture: str) -> list[str]:
     [("PICTURE", "$", "COMMANDS", "run", "draw"), ("AGENT_PICTURE", "●", "TURNS", "call", "draw_agent")],
     ids=["session", "agent"],
 )
-def test_what_was_recorded_is_what_kbhub_prints_and_the_server_answers(
-    tmp_path, monkeypatch, picture, sign, steps, run, draw
-):
+def test_what_was_recorded_is_what_kbhub_prints(tmp_path, monkeypatch, picture, sign, steps, run, draw):
     monkeypatch.syspath_prepend(str(DOCS / "assets"))
     record = importlib.import_module("record")
     shown = lines_of(getattr(record, picture).read_text("utf-8"))

@@ -167,9 +167,7 @@ def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatc
     assert sorted(found[:2]) == ["b.rst", "z.md"]
 
 
-def test_the_lock_of_an_open_document_is_no_document_and_what_cannot_be_read_is_a_problem_of_its_base(
-    environment, parsed_here, kbhub
-):
+def test_a_lock_file_is_no_document_and_what_cannot_be_read_is_a_problem(environment, parsed_here, kbhub):
     """Office leaves it beside the document; it is neither a problem nor counted."""
     environment.write("knowledge/a.docx", FILES["a.docx"])
     environment.write("knowledge/~$a.docx", b"\x03Ada")
@@ -219,9 +217,7 @@ def without_extras(monkeypatch):
     kbhub.workspace.formats.lacks_extra.cache_clear()
 
 
-def test_without_the_extra_office_files_are_passed_over_and_one_that_is_named_is_a_problem(
-    environment, without_extras, parsed_here
-):
+def test_without_the_extra_office_files_are_passed_over_or_a_problem(environment, without_extras, parsed_here):
     (report,) = fill(environment).hub().sync()
     assert report.added == len(EVERY) - 5
     assert text_of(sync_report(report)).splitlines()[1:] == [

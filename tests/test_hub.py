@@ -211,9 +211,7 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
     assert not any("not indexed yet" in note for note in hub.search("zebra").notes)
 
 
-def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index_unless_they_are_too_many(
-    environment, monkeypatch
-):
+def test_a_changed_file_is_found_among_many_young_ones_up_to_a_limit(environment, monkeypatch):
     monkeypatch.setattr(kbhub.sync.comparison, "RACY_NS", 10 * HOUR_NS)
     for number in range(kbhub.sync.freshness.FRESHEN_CHANGES + 40):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nalpha\n")

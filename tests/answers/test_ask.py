@@ -109,9 +109,7 @@ def test_a_call_that_cannot_be_meant_is_refused(hub, question, options, told):
 
 
 @pytest.mark.parametrize(("model", "env"), [("", {"KBHUB_EXPANSION__ENABLED": "true"}), ("qwen3:0.6b", {})])
-def test_a_model_is_asked_for_other_words_where_every_search_is_or_before_nothing_is_found(
-    environment, ollama, model, env
-):
+def test_a_model_is_asked_for_other_words_before_nothing_is_found(environment, ollama, model, env):
     """Other wordings find what the question does not name; not if the asker has given some."""
     ollama.answers({"queries": ["roll back a release"], "passage": ""})
     hub, question = with_ollama(environment, ollama, model, **env), "Auslieferung rückgängig"
@@ -230,9 +228,7 @@ def test_hostile_documents_change_neither_the_request_nor_the_form_of_the_answer
     assert outside.count("Sources:") == 1
 
 
-def test_cited_memories_are_used_and_a_document_that_is_gone_since_it_was_indexed_is_quoted_from_the_index(
-    environment, hub
-):
+def test_cited_memories_are_used_and_a_document_that_is_gone_is_quoted_from_the_index(environment, hub):
     remember(hub, "A rollback of the release needs the VPN; without it the upload hangs.")
     hub.sync()
     answer = ask(hub, "does the rollback of a release need the VPN")

@@ -180,9 +180,7 @@ def test_a_link_is_not_followed(environment, name, target):
 @pytest.mark.parametrize(
     ("folder", "named", "trusted"), [("docs", "./docs", False), ("../other", "../other", True), ("~/notes", None, True)]
 )
-def test_a_pointer_names_a_folder_for_everybody_and_one_out_of_the_project_is_trusted(
-    environment, folder, named, trusted
-):
+def test_a_pointer_out_of_the_project_is_trusted_where_the_user_named_it(environment, folder, named, trusted):
     """The user named the folder, so no second command is needed; it is read-only all the same."""
     with pytest.raises(UsageError, match="is not a directory"):
         point(environment, folder)

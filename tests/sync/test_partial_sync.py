@@ -355,9 +355,7 @@ def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monke
     assert given_up == []
 
 
-def test_what_no_event_told_is_found_after_one_that_did_and_changes_that_come_together_are_looked_at_together(
-    environment,
-):
+def test_what_no_event_told_is_found_later_and_changes_that_come_together_are_one_look(environment):
     environment.write("knowledge/a.md", "# A\n")
     environment.write("knowledge/b.md", "# B\n")
     hub = synced(environment)

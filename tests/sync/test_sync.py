@@ -140,9 +140,7 @@ def test_a_file_changed_within_a_tick_of_the_clock_is_noticed(folder, looks):
     assert folder.sync().changed == 1
 
 
-def test_full_reads_everything_and_embeds_it_anew_and_full_keeps_the_vectors_that_cannot_be_made_anew(
-    folder, monkeypatch
-):
+def test_full_reads_and_embeds_everything_anew_but_keeps_what_cannot_be_embedded(folder, monkeypatch):
     """A rebuild trusts nothing that the index had: vectors that were overwritten with others are right again."""
     folder.sync()
     before = folder.content()

@@ -55,9 +55,7 @@ def test_without_a_file_the_defaults_are_in_force_and_comments_trailing_commas_a
     assert loaded.settings.read_only is True
 
 
-def test_an_option_wins_over_the_variable_that_over_the_home_directory_and_every_setting_may_be_a_variable(
-    home, tmp_path
-):
+def test_an_option_wins_over_the_variable_and_that_over_the_file_and_settings_may_be_variables(home, tmp_path):
     write(home, {"search": {"limit": 1}})
     variable = write(tmp_path, {"search": {"limit": 2}}, "variable.json")
     option = write(tmp_path, {"search": {"limit": 3}}, "option.json")
@@ -451,9 +449,7 @@ def test_adding_keeps_every_byte(file, name, value):
     assert read(new) == {**data, name: value}
 
 
-def test_an_edit_keeps_mode_and_link_and_what_is_refused_is_not_written_and_a_change_by_somebody_else_not_lost(
-    tmp_path,
-):
+def test_an_edit_keeps_mode_link_and_what_somebody_else_wrote_and_writes_nothing_refused(tmp_path):
     real = tmp_path / "dotfiles.json"
     real.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
     real.chmod(0o640)

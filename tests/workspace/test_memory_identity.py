@@ -110,9 +110,7 @@ def test_clones_worktrees_and_submodules_are_one_project(repository, tmp_path):
     assert (main_worktree(inner), identity(outer).kind) == (None, "path")
 
 
-def test_a_shallow_clone_and_a_git_file_that_points_into_another_repository_are_not_taken_for_that_project(
-    repository, tmp_path
-):
+def test_a_shallow_clone_and_a_forged_git_file_are_not_taken_for_the_project(repository, tmp_path):
     (repository / ".git/shallow").write_text((repository / ".git/refs/heads/main").read_text())
     assert identity(repository).kind == "path"
     # An archive can hold any `.git` file; it is believed only if the repository knows the worktree.
@@ -163,9 +161,7 @@ def notes(tmp_path):
     return folder
 
 
-def test_a_grant_is_for_this_pointer_this_target_and_this_use_alone_and_revoking_takes_back_all_of_the_pointer(
-    store, pointer, notes
-):
+def test_a_grant_is_for_one_pointer_target_and_use_and_revoking_takes_all_of_the_pointer(store, pointer, notes):
     assert (store.grant(pointer, notes), store.entries(), store.path.exists()) == (None, (), False)
     store.add(pointer, notes)
     assert store.grant(pointer, notes)
