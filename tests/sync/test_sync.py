@@ -20,7 +20,7 @@ import kbhub.sync.sync
 import kbhub.workspace.git
 import repositories
 from conftest import HOUR_NS, make_repository
-from kbhub.documents.walk import FileListing, Limits, Scan, digest_of, listing_of
+from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite.index import SqliteIndex
 from kbhub.index.sqlite.schema import index_path
@@ -197,19 +197,13 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch):
         assert found.gone == ("1.md", "4.md")
 
 
-names = st.lists(st.text("ab/", max_size=3), max_size=3)
-listings = st.builds(
-    lambda prefix, names, numbers: FileListing(prefix, names, numbers[: len(names)], numbers[3 : 3 + len(names)]),
-    st.text("ab/", max_size=2),
-    names,
-    st.lists(st.integers(-2, 2), min_size=6, max_size=6),
-)
-scans = st.lists(listings, max_size=3).map(lambda found: Scan(tuple(found)))
+files = st.dictionaries(st.text("ab/", max_size=3), st.tuples(st.integers(-2, 2), st.integers(-2, 2)), max_size=4)
+scans = files.map(lambda found: Scan(dict(sorted(found.items()))))
 
 
 @given(scans, scans)
 def test_files_that_differ_have_another_digest(one, other):
-    assert (digest_of(one) == digest_of(other)) == (one.listings == other.listings)
+    assert (digest_of(one) == digest_of(other)) == (one.files == other.files)
 
 
 def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypatch):
@@ -253,8 +247,8 @@ def test_what_lies_below_an_unlisted_folder_or_in_a_base_that_vanished_is_not_go
     removed = []
     for unlisted in (("sub",), ()):
         difference = compare(folder.base, SqliteIndex(folder.index_path, "project"), LIMITS)
-        seen = listing_of({path: file for path, file in difference.scan.files.items() if path != "sub/deep.md"})
-        scan = replace(difference.scan, listings=(seen,), unlisted=unlisted)
+        seen = {path: file for path, file in difference.scan.files.items() if path != "sub/deep.md"}
+        scan = replace(difference.scan, files=seen, unlisted=unlisted)
         removed.append(folder.sync(difference=replace(difference, scan=scan), full=True).removed)
     assert removed == [0, 1]
 

@@ -10,11 +10,11 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
-from itertools import compress
+from dataclasses import field
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from kbhub.documents.filters import Filters, Layer, belongs, too_large
 from kbhub.errors import BaseUnavailable, PathNotContained
@@ -46,9 +46,8 @@ class Limits:
 
 
 def scan(base: Base, limits: Limits) -> Scan:
-    """List the files of a base, in order of path; raises `BaseUnavailable` if it cannot."""
-    unordered = Traversal(base, limits).run()
-    return replace(unordered, listings=(listing_of(unordered.files),))
+    """List the files of a base; raises `BaseUnavailable` if it cannot."""
+    return Traversal(base, limits).run()
 
 
 def excluded_by(base: Base, path: str, limits: Limits | None = None) -> str | None:
@@ -149,24 +148,11 @@ def _parts(path: str) -> list[str] | None:
 
 
 @struct
-class FileListing:
-    """The files of a folder; the lists are parallel."""
-
-    prefix: str
-    """What the path of each file begins with: the folder and a slash, or nothing."""
-    names: list[str] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    """In bytes."""
-    times: list[int] = field(default_factory=list)
-    """In ns since the epoch."""
-
-
-@struct
 class Scan:
     """The files of a base, as listed by the walk."""
 
-    listings: tuple[FileListing, ...] = ()
-    """All files. `files` is made of them only if asked for: mostly nothing changed, and a hash of them tells."""
+    files: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Path in the base → (size in bytes, time in ns since the epoch), by path; see `FileEntry`."""
     skipped: tuple[Problem, ...] = ()
     """Files that were skipped although their names match, and why."""
     unlisted: tuple[str, ...] = ()
@@ -176,35 +162,17 @@ class Scan:
     frame: object = None
     """Everything that decides whether a file belongs to the base, other than the files and folders in it; equal frames
     allow judging single files. None if that is impossible, because of links or too many files."""
-    _files: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, compare=False)
-
-    @property
-    def files(self) -> dict[str, tuple[int, int]]:
-        """Path in the base → (size in bytes, time in ns since the epoch); see `FileEntry`."""
-        if not self._files:
-            for listing in self.listings:
-                paths = map(listing.prefix.__add__, listing.names)
-                self._files.update(zip(paths, zip(listing.sizes, listing.times, strict=True), strict=True))
-        return self._files
 
     def hides(self, path: str) -> bool:
         """Return whether a path is below a folder that could not be listed."""
         return any(not folder or path.startswith(f"{folder}/") for folder in self.unlisted)
 
 
-def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
-    """Return path → (size in bytes, time in ns) as a listing, sorted by path."""
-    paths = sorted(files)
-    return FileListing("", paths, [files[path][0] for path in paths], [files[path][1] for path in paths])
-
-
 def digest_of(scan: Scan) -> str:
-    """Return a hash of the paths, sizes and times of all files; also of their order, which a file system may change."""
-    total = hashlib.blake2b(digest_size=16)
-    for listing in scan.listings:
-        names = "\0".join((listing.prefix, *listing.names)).encode()
-        total.update(array("q", (len(names), len(listing.names))) + array("q", listing.sizes + listing.times))
-        total.update(names)
+    """Return a hash of the paths, sizes and times of all files."""
+    paths = "\0".join(scan.files).encode()
+    total = hashlib.blake2b(array("q", [len(scan.files), *chain.from_iterable(scan.files.values())]), digest_size=16)
+    total.update(paths)
     return total.hexdigest()
 
 
@@ -239,11 +207,7 @@ class Traversal:
     wanted: Collection[str] | None = None
     """Paths to look at; None for all files of the base."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Path → (size, time in ns) of the files that were judged one by one and belong to the base."""
-    plain: list[FileListing] = field(default_factory=list)
-    """The other files that belong to it, by folder."""
-    count: int = 0
-    """Number of files in `plain`."""
+    """See `Scan.files`; unordered."""
     skipped: list[Problem] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -286,7 +250,7 @@ class Traversal:
             self._skip(file, f"only the first {MAX_RULES} of its rules are used; write fewer patterns")
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
         return Scan(
-            (*self.plain, listing_of(self.files)) if self.files else tuple(self.plain),
+            dict(sorted(self.files.items())),
             tuple(self.skipped),
             tuple(sorted(self.unlisted)),
             self.passed_over,
@@ -335,48 +299,35 @@ class Traversal:
     def _unjudged(self, folder: PendingFolder) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
         place, only = os.path.join(self.root, folder.real), self.base.only  # noqa: PTH118
-        whole = not only or (folder.path != "" and belongs(folder.path, only))
-        plain, names = None, self._names.get(folder.path, set())
-        if whole and self.wanted is None and self.base.kind != "session":
-            plain = FileListing(folder.prefix)
+        whole = self.wanted is None and (not only or (folder.path != "" and belongs(folder.path, only)))
+        plain, passed, names = dict[str, tuple[int, int]](), list[str](), self._names.get(folder.path, set())
+        at_once = whole and self.base.kind != "session"
+        if at_once:
             with os.scandir(place) as entries:
                 listed, passed = self._split(entries, plain)
-            if len(self.files) + self.count + len(plain.names) > self.limits.files:
-                plain = None
-        if plain is None:
+            at_once = len(self.files) + len(plain) <= self.limits.files
+        if not at_once:
             relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
             with os.scandir(place) as entries:
                 listed = [entry for entry in entries if relevant is None or entry.name in relevant]
         ignore = sorted([entry.name for entry in listed if entry.name in IGNORE_NAMES])
         if ignore and folder.path:
             folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, ignore)
-        if plain is None:
+        if not at_once:
             return listed if self.wanted is None else [entry for entry in listed if entry.name in names]
-        out = {
-            name
-            for layer in (self.filters.exclude, *folder.layers)
-            if layer
-            for name in layer.among(plain.prefix, plain.names)
-            if self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False)
-        }
-        if out:
-            taken = [name not in out for name in plain.names]
-            columns: tuple[list[Any], ...] = (plain.names, plain.sizes, plain.times)
-            for column in columns:
-                column[:] = compress(column, taken)
-        if plain.names:
-            self.plain.append(plain)
-            self.count += len(plain.names)
-        if passed:
-            self._pass_over(passed, folder)
+        for layer in filter(None, (self.filters.exclude, *folder.layers)):
+            for name in layer.among(folder.prefix, plain):
+                if self.filters.rule_reason(folder.prefix + name, folder.layers, directory=False):
+                    del plain[name]
+        self.files.update({folder.prefix + name: file for name, file in plain.items()})
+        self._pass_over(passed, folder)
         return listed
 
     def _split(
-        self, entries: Iterable[os.DirEntry[str]], plain: FileListing
+        self, entries: Iterable[os.DirEntry[str]], plain: dict[str, tuple[int, int]]
     ) -> tuple[list[os.DirEntry[str]], list[str]]:
         """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
         # Inlined, as most files end here: a call for each would take a quarter more time.
-        names, sizes, times, low, high = plain.names, plain.sizes, plain.times, -MAX_TIME_NS, MAX_TIME_NS
         limit, hidden = self.limits.bytes_of(self.base.kind), self.filters.include_hidden
         others, passed = [], []
         for entry in entries:
@@ -397,14 +348,10 @@ class Traversal:
             except OSError:  # it was deleted or replaced in the meantime
                 others.append(entry)
                 continue
-            size = status.st_size
-            moment = status.st_mtime_ns
-            if size > limit or not low <= moment <= high:
+            if status.st_size > limit or not -MAX_TIME_NS <= status.st_mtime_ns <= MAX_TIME_NS:
                 others.append(entry)
             else:
-                names.append(name)
-                sizes.append(size)
-                times.append(moment)
+                plain[name] = status.st_size, status.st_mtime_ns
         return others, passed
 
     def _pass_over(self, names: Iterable[str], folder: PendingFolder) -> None:
@@ -422,7 +369,7 @@ class Traversal:
             self._skip(path, "it is a device or a pipe, not a file")
         elif status.st_size > limit:
             self._skip(path, too_large(status.st_size, limit, kind))
-        elif len(self.files) + self.count >= self.limits.files:
+        elif len(self.files) >= self.limits.files:
             self.full = True
             reason = f"the base has more than {self.limits.files} files (`limits.files` in ~/.kbhub.json)"
             self._skip(self.base.id, f"{reason}; the rest is skipped")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from operator import itemgetter
@@ -126,7 +126,7 @@ def unindexed(hub: Hub, shelf: MemoryFolder) -> Iterator[MemoryFile]:
             yield stored
 
 
-def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
+def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[Mapping[str, tuple[int, int]], dict[str, tuple[int, int]]]:
     """Return path → (size, time) of a folder's files, and of those that its index describes as they are."""
     index, times = hub.index(shelf.base), dict[str, tuple[int, int]]()
     with suppress(IndexUnavailable), index.snapshot():

@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from kbhub.documents.filters import Filters, included, parse_rules
-from kbhub.documents.walk import KEPT, Limits, Scan, Traversal, digest_of, is_relative, listing_of, open_contained
+from kbhub.documents.walk import KEPT, Limits, Scan, Traversal, digest_of, is_relative, open_contained
 from kbhub.errors import IndexUnavailable, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
@@ -392,7 +392,7 @@ class DeletedTexts:
         return float(gone) if isinstance(gone, int | float) else None
 
     def scan(self, limits: Limits, paths: Collection[str] | None = None) -> Scan:
-        """List the files of the base, unordered, and deleted ones with kept texts, which have negative sizes.
+        """List the files of the base, and deleted ones with kept texts, which have negative sizes.
 
         With `paths`, check only these; a full scan would find the same if `Scan.frame` is the same for both and not
         None. Raises `BaseUnavailable` if the folder is gone.
@@ -407,7 +407,7 @@ class DeletedTexts:
             exists = scan.hides(path) or os.path.lexists(self.base.path / path)
             if self.wants(path) and not exists and filters.reason(path) is None:
                 files[path] = (-1 - size, mtime)
-        return replace(scan, listings=(listing_of(files),))
+        return replace(scan, files=files)
 
     def add(self, patterns: Iterable[str]) -> None:
         """Keep the texts of files that match more patterns, from now on."""
