@@ -87,6 +87,10 @@ def test_a_base_whose_folder_has_any_name_is_indexed(environment, name):
 
 
 LEVELS = 3_000
+BOMB = "".join(
+    f"{key}: &{key} [{', '.join([f'*{above}'] * 9)}]\n" for above, key in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
 TAGS = ("5", "1.5", "null", "true", "2024-01-01", "{a: b}", "[[a], {b: c}, null, 3]", "!!binary aGk=", "''", ".inf")
 
 CONTENTS = {
@@ -96,8 +100,17 @@ CONTENTS = {
     "latin-1": (b"caf\xe9 {} \xff\xfe\n", "UTF-8"),
     "crlf": (b"# Title\r\n\r\nThe {}.\r\n", None),
     "no final newline": (b"# Title\n\nThe {}", None),
+    "many headings": (b"# Heading\n" * 5_000 + b"\n{}\n", None),
     "nested headings": ("".join(f"{'#' * (n % 6 + 1)} H{n}\n" for n in range(LEVELS)) + "\n{}\n", None),
     "nested lists": ("".join(f"{'  ' * level}- x\n" for level in range(2000)) + "\n{}\n", None),
+    "nested lists in a line": ("- " * LEVELS + "{}\n", None),
+    "nested quotes": (">" * LEVELS + " {}\n", None),
+    "nested brackets": ("[" * LEVELS + "{}" + "](" * LEVELS + "\n", None),
+    "yaml bomb": (f"---\na: &a [x, x]\n{BOMB}---\n{{}}\n", "Front matter"),
+    "yaml nested": (f"---\na: {'[' * LEVELS}\n---\n{{}}\n", "Front matter"),
+    "yaml loop": ("---\na: &a [*a]\n---\n{}\n", "Front matter"),
+    "yaml list": ("---\n- a\n- b\n---\n{}\n", "Front matter"),
+    "yaml text": ("---\njust text\n---\n{}\n", "Front matter"),
     "yaml number": ("---\n42\n---\n{}\n", "Front matter"),
     "yaml code": ("---\na: !!python/object/apply:os.system ['true']\n---\n{}\n", None),
     "yaml twice": ("---\na: 1\na: 2\n---\n{}\n", None),

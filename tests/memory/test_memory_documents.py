@@ -312,6 +312,10 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one
         remember(hub, f"API keys for {name} are stored in Vault.")
     firsts = [search(hub, f"where are API keys {one}").hits[0].excerpt for one in ("for Stripe", "stored")]
     assert ["Stripe" in one for one in firsts] == [True, False]
+    for when in ("dev database is reset every night", "demo database is reset every week"):
+        remember(hub, f"The {when}.")
+    asked = ("how often is the dev database reset", "how often is a database reset")
+    assert ["night" in search(hub, one).hits[0].excerpt for one in asked] == [True, False]
 
 
 def test_a_successor_that_the_words_do_not_find_takes_the_place_of_what_it_supersedes(environment, hub):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
@@ -241,6 +242,9 @@ OTHER_COVERAGE, OTHER_SUBJECT = 0.375, 0.72
 LEAST_SCORE, LEAST_DECLARED = 0.3, 0.4
 """Least score of a newer hit, as a share of the older one's; and where it was found similar when it was written."""
 
+PARALLEL = 0.5
+"""Least share of words, in their order, that two sentences have in common to say the same of two subjects."""
+
 ABOVE = 1e-6
 
 _PAST = re.compile(
@@ -337,9 +341,18 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
 
 
 def _asks_older(plan: Plan, older: Statement, newer: Statement) -> bool:
-    """Return whether a question names what only the older of two statements is about, and the newer does not end."""
-    named = [term.stems for term in plan.weighted if older.names.issuperset(term.stems)]
-    return any(map(newer.words.isdisjoint, named)) and not ends(older, newer)
+    """Return whether a question names what only the older of two statements is about, and the newer does not end.
+
+    That is a name, or a word in a sentence of which the newer one exchanges that and something else: "the dev database
+    is reset every night" and "the demo database is reset every week" are both true.
+    """
+    asked = [frozenset(term.stems) for term in plan.weighted if not newer.words.issuperset(term.stems)]
+    subjects = [older.names]
+    one, other = older.text.casefold().split(), newer.text.casefold().split()
+    if asked and (pair := SequenceMatcher(None, one, other, autojunk=False)).ratio() >= PARALLEL:
+        exchanged = [" ".join(one[start:end]) for how, start, end, *_ in pair.get_opcodes() if how == "replace"]
+        subjects += [Statement(text).words for text in exchanged] if len(exchanged) > 1 else []
+    return any(words <= subject for words in asked for subject in subjects) and not ends(older, newer)
 
 
 def _succeeded(plan: Plan, bases: OpenBases, hits: Sequence[Candidate]) -> Iterator[Pair]:
