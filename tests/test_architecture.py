@@ -128,12 +128,12 @@ LATE = {"kbhub.setup.doctor.handshake"}
 
 WEIGHT = {
     "files": 235,
-    "lines": 59290,
-    "code lines": 41817,
+    "lines": 59306,
+    "code lines": 41827,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 39133,
+    "test lines": 39150,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

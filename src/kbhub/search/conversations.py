@@ -124,8 +124,9 @@ _VALUE = re.compile(
 _LEAVES = re.compile(
     r"(?i)^not\b|\b(?:no (?:longer|more)|no(?:body| one)|(?:instead|rid|place) of|rather than|(?:replac(?:ed?|es|ing)|"
     r"dropp?(?:ed|ing)?|ripped out|cancel+ed|left|leaving|forget|stop(?:ped)?|quit|g[ai]ve up|abandon(?:ed)?|retired|"
-    r"removed|deprecated|scrapped|closed|ended|shut down)(?! (?:from|in|off|out|on)\b)|(?:away|(?:took|takes) over|"
-    r"moved?|moving|switch(?:ed)?|migrated?|changed?|ported|went)\b.{0,40}?\b(?:from|off|out of))\b"
+    r"removed|deleted|decommissioned|deprecated|scrapped|closed|ended|shut down)(?! (?:from|in|off|out|on)\b)|"
+    r"(?:away|(?:took|takes) over|moved?|moving|switch(?:ed)?|migrated?|changed?|ported|went)\b.{0,40}?"
+    r"\b(?:from|off|out of))\b"
 )
 """Words before what came to an end, or was left for something else; `_IS_OVER`, those after it."""
 
@@ -137,7 +138,9 @@ _IS_OVER = re.compile(
 
 _HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")
 _CLAUSE_END = re.compile(r"(?i)[,;:.!?]\s+|\s(?:and|but|so|because|as|since|while)\s")
-_AFTER_NOUN = re.compile(r"(?i)(?<=\w)\s(?:to|by|with|for|in|of|on|at|from|about|into|until|after|before)\s")
+_AFTER_NOUN = re.compile(
+    r"(?i)(?<=\w)\s(?:to|by|with|for|in|of|on|at|from|about|into|until|after|before|last|this|yesterday)\b"
+)
 _NAME = re.compile(r"^\W*[A-Z]|\d|[a-z][A-Z]")
 
 ENDED_WORDS, LEAST_ENDED = 4, 0.35
