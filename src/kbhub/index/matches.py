@@ -174,9 +174,6 @@ TIED = 400
 
 NO_CHUNKS = np.zeros(0, np.int64)
 
-SPARSE = 8
-"""Chunks per posting above which only the chunks with a term are summed."""
-
 
 @struct
 class Ranking:
@@ -277,11 +274,7 @@ def scores(
     weights = np.repeat([weight for _, weight in terms], [len(postings.positions) for postings, _ in terms])
     norm = K1 * (1 - B + (B / mean_length) * lengths[positions]) if mean_length else K1
     parts = weights * (K1 + 1) * counts / (counts + norm)
-    # Both ways add in the order of the terms, so that the sums are bit-identical.
     summed: Any = np.bincount  # declared for integers only
-    if len(positions) * SPARSE < len(lengths):
-        matching, inverse = np.unique(positions, return_inverse=True)
-        return matching, summed(inverse, weights=parts), summed(inverse, weights=weights)
     total = summed(positions, weights=parts)
     matching = np.flatnonzero(total)
     return matching, total[matching], summed(positions, weights=weights)[matching]

@@ -172,9 +172,6 @@ SPARE = 16
 """Room for one more chunk per so many: a search after each change would otherwise copy all signatures, 640 MB for 10
 million chunks. Memory that is not used is not allocated."""
 
-SCANNED = 32_768
-"""Chunks scanned at once: intermediate results stay in the CPU cache, which halves the time for a million chunks."""
-
 NARROW = 0.25
 """Share of selected chunks up to which only those are examined, which is slower per chunk."""
 
@@ -317,10 +314,8 @@ def _at(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.ui
 
 def _differing(bits: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:
     counts = np.zeros(bits.shape[1], np.uint16)
-    for start in range(0, len(counts), SCANNED):
-        block, part = bits[:, start : start + SCANNED], counts[start : start + SCANNED]
-        for words, word in zip(block, query, strict=True):
-            part += np.bitwise_count(words ^ word)
+    for words, word in zip(bits, query, strict=True):
+        counts += np.bitwise_count(words ^ word)
     return counts
 
 
