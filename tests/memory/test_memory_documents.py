@@ -27,6 +27,7 @@ from kbhub.memory.files import (
     title_of,
     wording,
 )
+from kbhub.memory.lists import memories
 from kbhub.search.conversations import SAME_SUBJECT, Statement, closest, likeness, statements
 from kbhub.search.document_signals import strength
 from kbhub.types import Base, Query
@@ -298,6 +299,7 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one
     first, second = search(hub, QUESTION).hits
     assert (first.ref, second.ref) == (new.memory.ref, old.ref)
     assert second.outdated.startswith(f"a newer memory may replace this: {first.ref}:")
+    assert [one.outdated for one in memories(hub, QUESTION).memories] == [None, second.outdated]
     clock.now += 60
     remember(hub, id=old.id)
     first, second = search(hub, QUESTION).hits

@@ -32,7 +32,7 @@ from kbhub.reading.resolver import Resolver
 from kbhub.search.conversations import closest, statements
 from kbhub.search.document_signals import facts_of, timestamp, uses_of
 from kbhub.sync.freshness import sync_written
-from kbhub.types import Base
+from kbhub.types import Base, Hit
 from kbhub.workspace.discovery import MEMORY_ID, NO_TEAM, SHARED_FOLDER, MemoryFolder, Scope, shelf_for_writing
 from kbhub.workspace.extensions import load
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, converts
@@ -180,8 +180,8 @@ def matching(
     ]
 
 
-def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None = None) -> Memory:
-    """Build the public description of a memory."""
+def described(hub: Hub, one: MemoryFile, *, text: str = "", hit: Hit | None = None) -> Memory:
+    """Build the public description of a memory, which a search may have found."""
     facts = {**asdict(one.facts), "last_use": one.use.last if one.use else None}
     del facts["about_hash"]  # which says nothing to readers
     for name in ("created", "updated", "last_use"):
@@ -192,7 +192,8 @@ def described(hub: Hub, one: MemoryFile, *, text: str = "", score: float | None 
         title=one.title,
         text=text,
         strength=round(one.strength(hub.options.clock()), 3),
-        score=score,
+        score=hit.score if hit else None,
+        outdated=hit.outdated if hit else None,
         uses=one.use.uses if one.use else 0,
         **facts,
     )

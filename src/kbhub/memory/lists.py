@@ -63,7 +63,7 @@ def memories(
         for shelf, hit in hits[offset : offset + limit]:
             if stored := read(shelf, hit.path, uses[shelf.place]):
                 text = stored.body if whole else catalog.shortened(stored.body)
-                page.append(catalog.described(hub, stored, text=text, score=hit.score))
+                page.append(catalog.described(hub, stored, text=text, hit=hit))
         return MemoryList(memories=tuple(page), total=len(hits), notes=former(hub))
     now = hub.options.clock()
     every = catalog.matching(catalog.all_known(hub, scope), tags=tags, namespace=inside)

@@ -44,6 +44,7 @@ class Memory(Model):
     rejected: bool = Field(False, description="Whether it tells of a way that was tried, and not taken.")
     misleading: int = Field(0, description="How often it misled since it was confirmed or changed.")
     score: float | None = Field(None, description="Score in a search, 0 to 1.")
+    outdated: str | None = Field(None, description="Why it may be outdated, if a search found that.")
 
 
 class MemoryList(Model):

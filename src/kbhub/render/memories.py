@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, one_line
+from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, one_line, outdated_mark
 from kbhub.memory.results import Imported, Moved
 from kbhub.render.report import LINE_BYTES, Bare, Call, Item, Line, Name, Names, Quote, Ref, Report, Text, records, say
 from kbhub.render.terminal import visible_line
@@ -192,6 +192,8 @@ def _item(
     warnings += [f"misled {counted(memory.misleading, 'time')}"] if memory.misleading else []
     if memory.superseded_by:
         warnings.append(say("superseded by {}", Bare(", ".join(memory.superseded_by), LINE_BYTES)))
+    elif memory.outdated:
+        warnings.append(Line(outdated_mark(memory.outdated)))
     known = say("id {}", Bare(memory.id)), memory.scope, f"strength {memory.strength:.2f}", counted(memory.uses, "use")
     namespace = say("in {}", Bare(memory.namespace)) if memory.namespace else ""
     tags = Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else ""

@@ -138,7 +138,7 @@ def rename(hub: Hub, ref: str, new: str, /, *, update_links: bool = False) -> Re
         The exit code: 1 if some links could not be updated.
     """
     done = renames.rename(hub, argument(ref), argument(new), update_links=update_links)
-    unchanged = "The links were not changed. Use --update-links when renaming to update them."
+    unchanged = "The links were not changed. To update them, rename it back, then again with --update-links."
     said = (unchanged,) if done.links and not update_links else ()
     return Reply(done, notes=said, code=1 if update_links and done.not_updated else 0)
 
