@@ -128,12 +128,12 @@ LATE = {"kbhub.setup.doctor.handshake"}
 
 WEIGHT = {
     "files": 235,
-    "lines": 59298,
-    "code lines": 41824,
+    "lines": 59302,
+    "code lines": 41828,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 39152,
+    "test lines": 39153,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

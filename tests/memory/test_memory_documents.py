@@ -300,6 +300,7 @@ def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one
     assert (first.ref, second.ref) == (new.memory.ref, old.ref)
     assert second.outdated.startswith(f"a newer memory may replace this: {first.ref}:")
     assert [one.outdated for one in memories(hub, QUESTION).memories] == [None, second.outdated]
+    assert memories(hub, "claenup").notes == ("Searched for 'cleanup' instead of 'claenup'.",)
     clock.now += 60
     remember(hub, id=old.id)
     first, second = search(hub, QUESTION).hits

@@ -58,13 +58,13 @@ def memories(
     inside = checked_namespace(namespace) if namespace else None
     page: list[Memory] = []
     if query is not None and query.strip():
-        hits = _matching_hits(hub, query, scope, tuple(tags), inside)
+        hits, notes = _matching_hits(hub, query, scope, tuple(tags), inside)
         uses = {shelf.place: uses_of(hub).all(shelf.place) for shelf, _ in hits[offset : offset + limit]}
         for shelf, hit in hits[offset : offset + limit]:
             if stored := read(shelf, hit.path, uses[shelf.place]):
                 text = stored.body if whole else catalog.shortened(stored.body)
                 page.append(catalog.described(hub, stored, text=text, hit=hit))
-        return MemoryList(memories=tuple(page), total=len(hits), notes=former(hub))
+        return MemoryList(memories=tuple(page), total=len(hits), notes=(*notes, *former(hub)))
     now = hub.options.clock()
     every = catalog.matching(catalog.all_known(hub, scope), tags=tags, namespace=inside)
     every.sort(
@@ -94,21 +94,25 @@ def former(hub: Hub) -> tuple[str, ...]:
 
 def _matching_hits(
     hub: Hub, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
-) -> list[tuple[MemoryFolder, Hit]]:
-    """Return the hits in memory folders; filters apply before the page is cut."""
+) -> tuple[list[tuple[MemoryFolder, Hit]], tuple[str, ...]]:
+    """Return the hits in memory folders, and notes on the search; filters apply before the page is cut."""
     shelves = catalog.active_shelves(hub, scope)
     bases = {shelf.base.id: shelf.base for shelf in shelves}
     for stale in freshen(hub, bases) if bases else ():
         if not stale.busy:
             sync_written(hub, bases[stale.base])
-    return [
+    if not bases:
+        return [], ()
+    result = every_hit(hub, Query(text=query, bases=tuple(bases)), MOST_FOUND)
+    found = [
         (shelf, hit)
-        for hit in (every_hit(hub, Query(text=query, bases=tuple(bases)), MOST_FOUND).hits if bases else ())
+        for hit in result.hits
         for shelf in shelves
         if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
         if not (tags or namespace is not None)
         or ((stored := read(shelf, hit.path)) and catalog.matching([stored], tags=tags, namespace=namespace))
     ]
+    return found, result.notes
 
 
 def trashed(hub: Hub) -> tuple[Trashed, ...]:
