@@ -28,7 +28,7 @@ from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.query.parser import normalise, stems
 from kbhub.index.side_files import Use
-from kbhub.search.document_signals import Facts, Source, facts_of, strength
+from kbhub.search.document_signals import Facts, Source, facts_of, last_use, strength
 from kbhub.values import struct
 from kbhub.workspace.discovery import Files, MemoryFolder, memories_folder
 from kbhub.workspace.files import Content, held, open_folder, private_directory
@@ -146,8 +146,7 @@ class MemoryFile:
 
     def last_use(self) -> float:
         """Return when it was last used or changed, or else written; seconds since the epoch."""
-        moments = (self.use.last if self.use else None, self.facts.updated, self.facts.created)
-        return max(filter(None, moments), default=self.written)
+        return last_use(self.facts, self.use, self.written)
 
     def strength(self, now: float) -> float:
         """Return its strength at the given time, seconds since the epoch."""

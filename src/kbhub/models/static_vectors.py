@@ -19,7 +19,7 @@ from kbhub.models import static_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from tokenizers import AddedToken, Tokenizer
+    from tokenizers import Tokenizer
 
 TEXTS = 256
 """Texts per block, whose words take some MB."""
@@ -38,11 +38,6 @@ LETTERS = 24
 
 _BAR = "|"
 
-_MARKS = tuple((mark, f" {mark} ") for mark in string.punctuation)
-
-_OTHER_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f"
-"""ASCII characters at which `str.split` ends a word and BERT does not."""
-
 
 class WordTokens:
     """Tokenizes exactly as a tokenizer does, without special tokens, but for the words of a lexicon.
@@ -53,8 +48,6 @@ class WordTokens:
     def __init__(self, tokenizer: Tokenizer, lexicon: static_model.Lexicon | None = None) -> None:
         self._tokenizer, self._lexicon = tokenizer, lexicon
         self._words = word_pattern(tokenizer)
-        self._uncased = self._words is not None and tokenizer.normalizer.lowercase
-        self._unsplit = (*_OTHER_SPACES, *(token.content for token in _special(tokenizer)))
         self._remembered: dict[str, bytes] = {}
         """Word → its tokens, as numpy has them. Threads add words, or begin anew; none takes some out."""
 
@@ -65,19 +58,7 @@ class WordTokens:
             if self._words is None or (self._lexicon is None and len(texts) == 1):
                 yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
             else:
-                yield self._tokens_of([self._split(text, self._words) for text in block])
-
-    def _split(self, text: str, pattern: re.Pattern[str]) -> list[str]:
-        """Return the words and marks of a text."""
-        if not text.isascii() or any(odd in text for odd in self._unsplit):
-            return pattern.findall(text)
-        # Takes half as long as the pattern. An uncased tokenizer and the lexicon ignore the case of ASCII words.
-        if self._uncased:
-            text = text.lower()
-        for mark, apart in _MARKS:
-            if mark in text:
-                text = text.replace(mark, apart)
-        return text.split()
+                yield self._tokens_of([self._words.findall(text) for text in block])
 
     def _tokens_of(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
         """Return the tokens of texts, given their words."""
@@ -113,17 +94,13 @@ def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     ]
 
 
-def _special(tokenizer: Tokenizer) -> list[AddedToken]:
-    return list(tokenizer.get_added_tokens_decoder().values())
-
-
 def word_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
     """Return a pattern of words whose tokens do not depend on context, or None if the rules are not BERT's.
 
     BERT's rules look at single characters or words, and end a word at every space and ASCII punctuation mark. Only the
     names of special tokens take precedence, and here each must begin with such a mark.
     """
-    normalizer, special = tokenizer.normalizer, _special(tokenizer)
+    normalizer, special = tokenizer.normalizer, list(tokenizer.get_added_tokens_decoder().values())
     if not (
         isinstance(normalizer, BertNormalizer)
         and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
@@ -161,7 +138,7 @@ class StaticVectors:
         unknown[list(foreign.values())] = True
         if model.unk_token_id is not None:
             unknown[model.unk_token_id] = True
-        informative = lengths > static_model.INFORMATIVE_NORM * _median(lengths)
+        informative = lengths > static_model.INFORMATIVE_NORM * float(np.median(lengths))
         self._meaning, self._known = informative | unknown, informative & ~unknown
         # Letters and vowel signs after the first of a word that the tokenizer can only spell.
         continued = {token.removeprefix(mark): token for token in vocabulary if token.startswith(mark)}
@@ -204,9 +181,3 @@ def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
     return np.concatenate(
         [static_model.norms(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK)]
     )
-
-
-def _median(numbers: NDArray[np.float32]) -> float:
-    # np.median imports numpy.ma first, which takes longer than loading the model.
-    ordered = np.sort(numbers)
-    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

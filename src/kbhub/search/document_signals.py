@@ -318,6 +318,11 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
     )
 
 
+def last_use(facts: Facts, use: Use | None, written: float) -> float:
+    """Return when a memory was last used or changed, or else written; seconds since the epoch."""
+    return max(filter(None, (use.last if use else None, facts.updated, facts.created)), default=written)
+
+
 def timestamp(seconds: float) -> str:
     """Format a time as in front matter: ISO 8601, UTC, whole seconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
@@ -367,9 +372,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             if number not in counted:
                 counted[number] = uses_of(bases.hub).all(place_of(bases.open[number].base))
             use = counted[number].get(facts.id)
-            moments = (use.last if use else None, facts.updated, facts.created)
-            written = abs(rows[hit.document_key].mtime_ns) / 1e9
-            last = max((moment for moment in moments if moment is not None), default=written)
+            last = last_use(facts, use, abs(rows[hit.document_key].mtime_ns) / 1e9)
             value = strength(facts.source, use.uses if use else 0, last, bases.now, facts.misleading)
             factor = LEAST_FACTOR + (1 - LEAST_FACTOR) * min(1.0, max(0.0, value))
             behind = facts.superseded_by or facts.misleading

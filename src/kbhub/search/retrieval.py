@@ -12,7 +12,7 @@ import numpy as np
 
 from kbhub.errors import EmbedderError
 from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_frequency
-from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Places, Ranking, best_first, keys_of, scores, spread, union
+from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Places, Ranking, best_first, keys_of, scores, spread
 from kbhub.index.query.parser import MARKS, RUN, Term
 from kbhub.index.side_files import TransformerVectors
 from kbhub.index.signatures import LEAST_COMPARED, Columns, Postings, likely, quantise, similarity
@@ -156,7 +156,8 @@ def semantic_ranking(
     rankings, compared, similarities, close_by = [], [NO_CHUNKS], [np.zeros(0)], 0
     for (number, index, selection), positions in zip(comparable, near, strict=True):
         columns = index.columns()
-        wanted = union(columns.ids[positions], others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS))
+        also = others[others >> CHUNK_BITS == number] - (number << CHUNK_BITS)
+        wanted = np.union1d(columns.ids[positions], also)
         ids, values = index.similarities(quantised, wanted)
         compared.append(chunks := ids + (number << CHUNK_BITS))
         similarities.append(values)

@@ -108,9 +108,7 @@ class SqliteIndex(Index):
 
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
-        # A temporary view of the same postings by position, not stored in the file.
-        self.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instance USING fts5vocab(main, fts, instance)")
-        rows = self.rows("SELECT DISTINCT doc FROM temp.instance WHERE term = ? LIMIT ?", stem, limit)
+        rows = self.rows("SELECT DISTINCT doc FROM occurrence WHERE term = ? LIMIT ?", stem, limit)
         return [chunk for (chunk,) in rows]
 
     def file(self, path: str) -> bytes | None:

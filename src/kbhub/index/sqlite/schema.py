@@ -201,14 +201,6 @@ def open_again(writer: apsw.Connection) -> apsw.Connection:
     return connection
 
 
-def open_scratch() -> apsw.Connection:
-    """Create an index in memory, to check that it works."""
-    connection = apsw.Connection(":memory:")
-    _prepare(connection)
-    connection.execute(_TABLES)
-    return connection
-
-
 def _check(connection: apsw.Connection, path: Path) -> None:
     """Raise ValueError unless a file is an index of this version, with exactly our tables, made under its name."""
     application = connection.execute("PRAGMA application_id").get
@@ -366,7 +358,9 @@ def probe() -> Engine:
     """Create an index in memory, insert a word and a vector, and query them."""
     version = apsw.sqlitelibversion()
     try:
-        connection = open_scratch()
+        connection = apsw.Connection(":memory:")
+        _prepare(connection)
+        connection.execute(_TABLES)
         connection.execute("INSERT INTO fts(rowid, body) VALUES (1, 'rolling back a release')")
         works = connection.execute("SELECT rowid FROM fts WHERE fts MATCH 'releases'").get
         vectors = None
