@@ -164,8 +164,8 @@ def _refused(code: int, reason: str, line: bytes) -> Frame:
     """Refuse a message that is not parsed, by the id with which it begins or ends; an answer gets none."""
     head, end = _LEADING.match(line[:EDGE_BYTES]), _TRAILING.search(line[-EDGE_BYTES:])
     leading, trailing = head[0] if head else b"", end[0] if end else b""
-    if code == PARSE_ERROR and b'"jsonrpc"' not in trailing:  # it may have been cut off in its parameters
-        trailing = b""
+    if code == PARSE_ERROR and (bare := _STRING.sub(b"", _ESCAPED.sub(b"", line))).count(b"{") != bare.count(b"}"):
+        trailing = b""  # it was cut off, perhaps in its parameters
     members, identifier = dict(_MEMBER.findall(leading + trailing)), None
     if head and head["answer"] and b"method" not in members:
         return Frame()
