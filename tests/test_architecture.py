@@ -125,7 +125,6 @@ def test_no_module_assigns_a_name_twice():
 LATE = {"kbhub.setup.doctor.handshake"}
 """Imports the SDK only when it speaks to a server."""
 
-
 WEIGHT = {
     "files": 235,
     "lines": 59260,

@@ -289,7 +289,8 @@ def test_what_ends_something_replaces_what_names_it_and_an_excerpt_is_the_text(h
     for question in ("how do messages travel", "id and title"):  # the latter are words of the front matter
         assert [hit.excerpt.strip() for hit in search(hub, question).hits] == [new.text, old.text]
     said = ["Bob no longer travels.", "RabbitMQ is too slow at noon.", "A RabbitMQ course ended.", "RabbitMQ is gone."]
-    assert [old.id in remember(hub, text).memory.may_supersede for text in said] == [False, False, False, True]
+    said += ["We closed our in-house RabbitMQ.", "We removed the last RabbitMQ."]
+    assert [old.id in remember(hub, text).memory.may_supersede for text in said] == [False] * 3 + [True] * 3
 
 
 def test_a_similar_memory_goes_below_the_newer_one_until_it_is_confirmed_and_one_call_supersedes_it(hub, clock):

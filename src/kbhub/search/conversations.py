@@ -139,7 +139,7 @@ _IS_OVER = re.compile(
 _HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")
 _CLAUSE_END = re.compile(r"(?i)[,;:.!?]\s+|\s(?:and|but|so|because|as|since|while)\s")
 _AFTER_NOUN = re.compile(
-    r"(?i)(?<=\w)\s(?:to|by|with|for|in|of|on|at|from|about|into|until|after|before|last|this|yesterday)\b"
+    r"(?i)(?<=\w)(?<!\bthe)\s(?:to|by|with|for|in|of|on|at|from|about|into|until|after|before|last|this|yesterday)(?![\w-])"
 )
 _NAME = re.compile(r"^\W*[A-Z]|\d|[a-z][A-Z]")
 
@@ -349,10 +349,10 @@ def _asks_older(plan: Plan, older: Statement, newer: Statement) -> bool:
     That is a name, or a word in a sentence of which the newer one exchanges that and something else: "the dev database
     is reset every night" and "the demo database is reset every week" are both true.
     """
-    asked = [frozenset(term.stems) for term in plan.weighted if not newer.words.issuperset(term.stems)]
+    asked = [stems for term in plan.weighted if (stems := frozenset(term.stems)) & older.words and stems - newer.words]
     subjects = [older.names]
     one, other = older.text.casefold().split(), newer.text.casefold().split()
-    if asked and (pair := SequenceMatcher(None, one, other, autojunk=False)).ratio() >= PARALLEL:
+    if asked and (pair := SequenceMatcher(None, one, other)).ratio() >= PARALLEL:
         exchanged = [" ".join(one[start:end]) for how, start, end, *_ in pair.get_opcodes() if how == "replace"]
         subjects += [Statement(text).words for text in exchanged] if len(exchanged) > 1 else []
     return any(words <= subject for words in asked for subject in subjects) and not ends(older, newer)
