@@ -127,12 +127,12 @@ LATE = {"kbhub.setup.doctor.handshake"}
 
 WEIGHT = {
     "files": 235,
-    "lines": 59260,
+    "lines": 59259,
     "code lines": 41801,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 39153,
+    "test lines": 39155,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -15,6 +15,8 @@ SECONDS = 300
 
 
 def made(*command, env=None, folder=ROOT):
+    if None in command:
+        pytest.skip("there is no uv here (`pip install -r .ci/uv.txt`)")
     base = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
         list(map(str, command)), cwd=folder, env=base | (env or {}), stdin=subprocess.DEVNULL, capture_output=True,

@@ -463,8 +463,7 @@ class Settings(Declared):
     read_only: bool = False
     """Turns off every tool that writes."""
     tools: ToolSet = "core"
-    """Tools offered to agents: `core`, `all` (also `tags`, `audit`, those that write documents, and `ask` even if no
-    model can write the answer), or a list of names."""
+    """Tools offered to agents: `core`, `all` (and `ask` even if no model can write the answer), or a list of names."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """Search."""
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
