@@ -354,8 +354,8 @@ def test_a_small_base_gives_nothing_that_may_not_be_found_and_the_best_are_kept_
     """It has fewer chunks to compare than each base is granted, and others besides."""
     stored, allowed = vectors(20_040), np.arange(40) % 2 == 0
     large, small = sign(None, np.arange(20_000), reader(stored)), sign(None, np.arange(40), reader(stored[-40:]))
-    _, near = likely([(large, True), (small, allowed)], stored[0], 100)
-    assert near.tolist() == np.flatnonzero(allowed).tolist()
+    _, near, none = likely([(large, True), (small, allowed), (sign(None, np.arange(0), list), True)], stored[0], 100)
+    assert (near.tolist(), none.tolist()) == (np.flatnonzero(allowed).tolist(), [])
     # Which of equals is kept is decided by their places, not by where they lie in an index.
     values = np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0])
     assert sorted(spread(np.arange(6), values, 2, None)) == [1, 2, 3, 5]

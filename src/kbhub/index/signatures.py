@@ -314,7 +314,7 @@ def _at(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.ui
 
 def _differing(bits: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:
     counts = np.zeros(bits.shape[1], np.uint16)
-    for words, word in zip(bits, query, strict=True):
+    for words, word in zip(bits, query, strict=False):  # without any vector, there are fewer words
         counts += np.bitwise_count(words ^ word)
     return counts
 
