@@ -287,7 +287,7 @@ class Workers:
             for number in range(self._count)
         ]
         try:
-            self._processes += [_started() for _ in jobs]
+            self._processes.extend(_started() for _ in jobs)
             for number, (process, job) in enumerate(zip(self._processes, jobs, strict=True)):
                 if process and process.stdin:
                     try:

@@ -371,7 +371,7 @@ def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[
         for value in given:
             name, separator, path = value.partition("=")
             if not separator or not path.strip() or "\0" in path:
-                other = "" if given is variable else "; to search only some bases, use `--in ID`"
+                other = "" if given is variable else "; to search only some bases, use `kbhub search --in ID`"
                 fault: str | None = f"expected ID=PATH, such as notes=~/notes{other}"
             else:
                 fault = id_fault(name)
