@@ -332,6 +332,13 @@ def test_one_file_in_two_bases_or_by_two_names_is_no_duplicate(audited, environm
     assert report.findings == ()
 
 
+def test_the_gravest_come_first_then_path_and_line(audited):
+    found = lines(audited({"b.md": "# B\n\n[x](g.md)\n\n[y](h.md) [[a#no]]\n", "a.md": "# A\n\n[z](i.md)\n"}))
+    assert [one[:3] for one in found] == [
+        *(("a.md", 3, "error"), ("b.md", 3, "error"), ("b.md", 5, "error"), ("b.md", 5, "warning"))
+    ]
+
+
 def test_checks_and_bases_can_be_chosen_and_those_that_are_not_there_are_errors(audited):
     """Links from a base that is not looked at still count."""
     files, notes = {"a.md": "# A\n", "b.md": "[x](gone.md)\n"}, {"n.md": "# N\n\n[[project@a]] [x](gone.md)\n"}

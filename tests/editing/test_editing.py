@@ -361,7 +361,7 @@ def test_a_section_that_is_not_there_is_named_with_those_that_are_and_headings_i
         write_document(hub, "rollback", text="```\nls", mode="append", section="Log")
 
 
-def test_updating_a_section_leaves_the_others_and_updating_the_body_keeps_the_front_matter(hub, shop):
+def test_updating_a_section_the_body_or_keys_leaves_the_rest(hub, shop):
     write_document(hub, "rollback", text="See the wiki.", mode="update", section="See also")
     assert bytes_of(shop, "rollback.md").decode() == ROLLBACK.replace("Nothing.", "See the wiki.")
     write_document(hub, "rollback", text="## See too\n\nNothing.", mode="update", section="See also")
@@ -370,6 +370,8 @@ def test_updating_a_section_leaves_the_others_and_updating_the_body_keeps_the_fr
     head = ROLLBACK[: ROLLBACK.index("# Rolling")]
     assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
     assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See too`.",)
+    write_document(hub, "rollback", front_matter={"Owner": "Bo", "tags": None}, mode="update")
+    assert bytes_of(shop, "rollback.md").startswith(b"---\n# who to ask\nowner: Bo   # until May\n---\n# Rolling")
 
 
 def test_what_is_as_asked_already_is_not_written_and_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
