@@ -12,7 +12,6 @@ from operator import attrgetter, itemgetter, mul
 
 from kbhub.index.catalogue import first_chunks, successors
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
-from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.index.query.parser import MARKS, STOP_WORDS, paired, stems
 from kbhub.index.references import called, declared, numbers_in, succeeds
 from kbhub.search.document_signals import Facts, facts_in, own_time
@@ -436,11 +435,7 @@ def _sentences(text: str, wanted: frozenset[str]) -> Iterator[tuple[str, frozens
         said = line[turn.end() - 1 :] if turn else line
         speaker = wanted.intersection(stems(paired(turn[1]))) if turn else frozenset()
         for sentence in _SENTENCE_END.split(said):
-            letters = plain(sentence)
-            words = (
-                stems(paired(sentence)) if letters is None else [stem for _, _, stem in occurrences(letters, wanted)]
-            )
-            if (found := wanted.intersection(words)) and not _UNSAID.search(sentence):
+            if (found := wanted.intersection(stems(paired(sentence)))) and not _UNSAID.search(sentence):
                 yield sentence.strip(), found | speaker
 
 

@@ -16,7 +16,7 @@ from kbhub.documents.shown_text import states
 from kbhub.errors import EmbedderError
 from kbhub.index.catalogue import first_chunks, paths_with
 from kbhub.index.engine import Key, title_above
-from kbhub.index.query.excerpts import occurrences, part_stems, plain
+from kbhub.index.query.excerpts import part_stems
 from kbhub.index.query.parser import MARKS, RUN, STOP_WORDS, cased_parts, cased_words, normalise, paired, stems, tokens
 from kbhub.index.references import NUMBERED_NAME, called, numbers_in
 from kbhub.models.embedding import packaged_embedder
@@ -87,9 +87,6 @@ SAME_SHARE, SAME_WORDS = 0.95, 8
 
 CACHED = 4_096
 """Paths, words, titles and headings of which the last are cached."""
-
-_WORD = re.compile("[a-z0-9]")
-"""A character between two words that makes them not adjacent."""
 
 _LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"']*")
 """What may precede a name at the start of the line that defines it: list, heading and code marks, an anchor."""
@@ -292,27 +289,18 @@ def _found(
 
     Parts of a mixed-case word count as one of the pairs: "max retries" is `maxRetries`, "storage" no `StorageLayout`.
     """
-    letters = plain(text)
-    if letters is None:
-        text = paired(text)
-        parted = [(at, part_stems(word)) for at, word in cased_words(text)]
-        meant = [(at, stems) for at, stems in parted if not pairs.isdisjoint(pairwise(stems))]
-        # Parts stand in place of mixed-case words that are not wanted as a whole.
-        parts = {len(text[:at].encode("utf-8", "replace")): stems for at, stems in meant}
-        body = [
-            (start, end, stem)
-            for start, end, token in tokens(text.encode("utf-8", "replace"))
-            for stem in ((token,) if token in wanted else parts.get(start, (token,)))
-        ]
-        words = [(start, stem) for start, _, stem in body if stem in wanted]
-        return words, {
-            (first[2], second[2]) for first, second in pairwise(body) if first[2] in wanted and second[2] in wanted
-        }
-    found = occurrences(letters, wanted, text, pairs)
-    neighbours = {
-        (first[2], second[2]) for first, second in pairwise(found) if not _WORD.search(letters, first[1], second[0])
-    }
-    return [(start, stem) for start, _, stem in found], neighbours
+    text = paired(text)
+    parted = [(at, part_stems(word)) for at, word in cased_words(text)]
+    meant = [(at, stems) for at, stems in parted if not pairs.isdisjoint(pairwise(stems))]
+    # Parts stand in place of mixed-case words that are not wanted as a whole.
+    parts = {len(text[:at].encode("utf-8", "replace")): stems for at, stems in meant}
+    body = [
+        (start, stem)
+        for start, _, token in tokens(text.encode("utf-8", "replace"))
+        for stem in ((token,) if token in wanted else parts.get(start, (token,)))
+    ]
+    near = {(one, other) for (_, one), (_, other) in pairwise(body) if one in wanted and other in wanted}
+    return [(start, stem) for start, stem in body if stem in wanted], near
 
 
 def _found_of(found: Collection[str], stems: Sequence[str]) -> float:

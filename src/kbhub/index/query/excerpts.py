@@ -1,38 +1,17 @@
-"""Query terms in a text, found without tokenizing all of it, and the excerpt that shows most of them."""
+"""Query terms in a text, and the excerpt that shows most of them."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from operator import mul
 from types import MappingProxyType
 
 from kbhub.documents.shown_text import FENCE, code_blocks
-from kbhub.index.query.parser import (
-    MAX_CASED,
-    UNSPACED,
-    Term,
-    cased_parts,
-    cased_words,
-    normalise,
-    searchable,
-    stems,
-    tokens,
-    words_apart,
-)
-
-WORDS = 16_384
-"""Words whose stems are cached, some 2 MB."""
-
-CHANGED_ENDINGS = "eil"
-"""Last letters of a stem that its word may lack: stemming adds an `e` (`filing`, `file`), turns `y` into `i` (`policy`)
-and `-bility` into `-bl`. The word starts with everything before them (Porter: "An algorithm for suffix stripping",
-Program 14, 1980)."""
+from kbhub.index.query.parser import UNSPACED, Term, cased_parts, searchable, stems, tokens, words_apart
 
 DENSE = 400
 """Characters of the part that an excerpt is made around: some sentences or rows."""
@@ -69,70 +48,8 @@ _LINK = re.compile(r"!?\[(?:\[[^\[\]\n]{1,300}+\]\]|[^\[\]\n]{0,300}+\]\([^()\s]
 
 _ADDRESS = re.compile(r"\]\([^()\s]*|https?://[^\s()<>]*")
 
-_FOREIGN = re.compile(r"[^\x00-\x7f]")
-_WORD = re.compile("[a-z0-9]+")
-
 IDENTIFIERS = 4_096
 """Mixed-case words whose parts are cached."""
-
-
-def plain(text: str) -> str | None:
-    """Return a text in lower case, with `?` for separators, or None if it has other characters beyond ASCII."""
-    if text.isascii():
-        return text.lower()
-    for character in set(_FOREIGN.findall(text)):
-        if any(one.isalnum() or unicodedata.category(one)[0] in "MC" for one in normalise(character)):
-            return None
-    return text.encode("ascii", "replace").decode("ascii").lower()
-
-
-def occurrences(
-    text: str, wanted: frozenset[str], cased: str = "", pairs: Container[tuple[str, str]] = ()
-) -> list[tuple[int, int, str]]:
-    """Return (start, end, stem) of the words of a result of `plain` that have wanted stems, in order.
-
-    In `cased`, the text before `plain`, neighbouring parts of mixed-case words count as words if they are one of some
-    pairs of wanted stems, unless the whole word is wanted.
-    """
-    matches: dict[int, tuple[int, int, str]] = {}
-    for beginning in {stem[: -1 if len(stem) > 1 and stem[-1] in CHANGED_ENDINGS else None] for stem in wanted}:
-        at = text.find(beginning)
-        while at >= 0:
-            end = at + len(beginning)
-            if at not in matches:
-                if not at or not text[at - 1].isalnum():
-                    word = _WORD.match(text, at)
-                    end = word.end() if word else end
-                    if (stem := stem_of(text[at:end])) in wanted:
-                        matches[at] = (at, end, stem)
-                elif cased and cased[at].isupper():
-                    matches |= _paired_parts(text, cased, at, wanted, pairs)
-            at = text.find(beginning, end)
-    return sorted(matches.values())
-
-
-def _paired_parts(
-    text: str, cased: str, at: int, wanted: frozenset[str], pairs: Container[tuple[str, str]]
-) -> dict[int, tuple[int, int, str]]:
-    """Return start → (start, end, stem) of the parts that are pairs, of the mixed-case word around a capital."""
-    start = at
-    while start and at - start <= MAX_CASED and text[start - 1].isalnum():
-        start -= 1
-    found = _WORD.match(text, start, at + MAX_CASED)
-    word = cased[start : found.end()] if found else ""
-    if len(word) > MAX_CASED or stem_of(word) in wanted:
-        return {}
-    ends, part_of, matches = list(accumulate(map(len, cased_parts(word)), initial=start)), part_stems(word), {}
-    for first, pair in enumerate(pairwise(part_of)):
-        for part in (first, first + 1) if pair in pairs else ():
-            matches[ends[part]] = ends[part], ends[part + 1], part_of[part]
-    return matches
-
-
-@lru_cache(maxsize=WORDS)
-def stem_of(word: str) -> str:
-    """Return the stem of one word, cached."""
-    return "".join(stems(word))
 
 
 def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
@@ -273,7 +190,7 @@ def _densest(
     """Return the worth of the densest part of a text, without headings and addresses, and the indices of its bounds."""
     text = _ADDRESS.sub(lambda match: "." * len(match[0]), text)
     pieces = [text[start:end] for start, end in pairwise(bounds)]
-    worth = _worth(pieces, bounds[1:], terms)
+    worth = _worth(pieces, terms)
     deciding = cache(lambda at: _DECIDES.search(text, bounds[at], bounds[at + 1]) is not None)
     heavy = [weights.get(term.text, 1.0) / len(term.tokens) for term in terms]
     total = sum([weights.get(term.text, 1.0) for term in terms]) or 1.0
@@ -293,25 +210,14 @@ def _densest(
     return best
 
 
-def _worth(pieces: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
+def _worth(pieces: Sequence[str], terms: tuple[Term, ...]) -> dict[int, list[int]]:
     """Return how many words of each term occur in each piece of a text with any match."""
-    text, found = "".join(pieces), defaultdict[int, set[str]](set)
-    letters = plain(text)
-    if letters is None:
-        for at, piece in enumerate(pieces):
-            found[at].update(stems(searchable(piece)))
-    else:
-        wanted = frozenset([token for term in terms for form in (term, term.apart) if form for token in form.tokens])
-        for start, _, stem in occurrences(letters, wanted):
-            found[bisect_right(ends, start)].add(stem)
-        for start, word in cased_words(text):
-            found[bisect_right(ends, start)].update(part_stems(word))
     worth = {}
-    for at, line_stems in found.items():
-        row = []
+    for at, piece in enumerate(pieces):
+        found, row = set(stems(searchable(piece))), list[int]()
         for term in terms:
-            own = sum(map(line_stems.__contains__, term.tokens))
-            row.append(own or int(term.apart is not None and line_stems.issuperset(term.apart.tokens)))
+            own = sum(map(found.__contains__, term.tokens))
+            row.append(own or int(term.apart is not None and found.issuperset(term.apart.tokens)))
         if any(row):
             worth[at] = row
     return worth
@@ -320,4 +226,4 @@ def _worth(pieces: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[
 @lru_cache(maxsize=IDENTIFIERS)
 def part_stems(word: str) -> tuple[str, ...]:
     """Return the stems of the parts of a mixed-case word; empty if it is one word."""
-    return tuple(map(stem_of, cased_parts(word)))
+    return tuple(["".join(stems(part)) for part in cased_parts(word)])
