@@ -5,6 +5,7 @@ import pytest
 from conftest import DAY, synced
 from kbhub.errors import UsageError
 from kbhub.index.side_files import ONCE_SECONDS
+from kbhub.memory.changes import remember
 from kbhub.types import Query
 from kbhub.usage.gaps import clear_log, close_gap, list_gaps, maintain, show_log, summary
 from kbhub.usage.log import log_path, record
@@ -98,7 +99,7 @@ def test_a_gap_counts_on_and_is_found_once_and_one_that_the_user_closed_stays_cl
 
 
 @pytest.mark.usefixtures("gap")
-def test_a_document_closes_a_gap_and_when_it_is_gone_five_more_askings_open_it_again(environment, hub, clock):
+def test_a_document_or_memory_closes_a_gap_and_five_more_askings_open_it_without_it(environment, hub, clock):
     """As soon as something answers, the gap says what, and is in the list of all only."""
     write_answer(environment, hub)
     assert maintain(hub).answered == (COFFEE[0],)
@@ -122,6 +123,8 @@ def test_a_document_closes_a_gap_and_when_it_is_gone_five_more_askings_open_it_a
     (opened,) = list_gaps(hub).gaps
     assert (opened.state, opened.answer) == ("open", "coffee.md")
     assert opened.reopened
+    memory = remember(hub, "Finance pays for the office coffee machine.").memory
+    assert (maintain(hub).answered, list_gaps(hub, every=True).gaps[0].answer) == ((COFFEE[0],), memory.ref)
 
 
 @pytest.mark.usefixtures("gap")
