@@ -50,7 +50,7 @@ def test_the_status_of_another_document_says_nothing(environment, hub):
 
 @pytest.mark.parametrize("rejected", [(True, False), (False, True), (False, False)])
 def test_likeness_replaces_neither_the_fact_nor_the_rejected_way(hub, clock, rejected):
-    """But of two facts, it does the older one."""
+    """But of two facts, it does the older one; and what somebody says replaces either."""
     first, later = (TRIED, FACT) if rejected[0] else (FACT, TRIED)
     old = remember(hub, first, rejected=rejected[0])
     clock.pass_days(1)
@@ -59,6 +59,8 @@ def test_likeness_replaces_neither_the_fact_nor_the_rejected_way(hub, clock, rej
     assert [(one.id, one.rejected) for one in new.near] == [(old.memory.id, rejected[0])]
     assert new.memory.may_supersede == (() if any(rejected) else (old.memory.id,))
     assert not any(rejected) or [hit.outdated for hit in search(hub)] == [None, None]
+    said = remember(hub, "Since pytest 9, they run in parallel with pytest-xdist.", supersedes=[old.memory.id]).memory
+    assert {hit.ref: hit.outdated for hit in search(hub)}[old.memory.ref] == f"superseded by {said.id}"
 
 
 def test_a_rejected_way_in_the_words_of_a_fact_is_another_memory(environment, hub):
