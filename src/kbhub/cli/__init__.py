@@ -93,7 +93,7 @@ dev log clear | upkeep:clear | [OPTIONS] | Delete the query log of this project,
 function is imported only when it runs."""
 
 ALONE = {"base": "list", "base context": "list", "dev log": "show", "memories": "list"}
-"""Command → its default subcommand; what follows `memories` and is none is a query."""
+"""Command → its default subcommand; any other word after `memories` starts a query."""
 
 OLD = {
     "bases": "base",

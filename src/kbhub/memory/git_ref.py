@@ -42,7 +42,7 @@ FETCH_SECONDS, LOCAL_SECONDS = 120, 30
 """Time limits of a git command that speaks to a remote, and of any other."""
 
 SHOWN_CHARACTERS = 300
-"""Length to which what git said is cut."""
+"""Length to which messages of git are cut."""
 
 PROTOCOLS = "https:http:ssh:git:file"
 """Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""

@@ -132,7 +132,8 @@ _LEAVES = re.compile(
 _IS_OVER = re.compile(
     r"(?i)\b(?:no (?:longer|more)(?! (?:use|need|own|ha)\w* \w)|any ?more|gone|ended|history|closed|expired|r[au]n out|"
     r"(?:archived|too (?:expensive|slow|old|small))(?=\W*$)|(?:is|are|was|were|been|got)\b.{0,20}?\b(?:over|retired|"
-    r"shut|cancel+ed|replaced|dropped|thrown out|unplugged|deprecated|obsolete|frozen|off)|retirement)\b"
+    r"shut|cancel+ed|replaced|dropped|removed|deleted|decommissioned|scrapped|thrown out|unplugged|deprecated|obsolete|"
+    r"frozen|off)|retirement)\b"
 )
 
 _HANDED = re.compile(r"(?i)\b(?:from now on|step(?:s|ped)? in|hand(?:s|ed)\b.{0,40}?\bover)\b")

@@ -244,7 +244,7 @@ def sync_written(hub: Hub, base: Base, *, wait: bool = False) -> bool:
         due = partial(state.due, index.path, 0.0, asked)
         if (difference := state.compare(base, index, hub.limits(), due=due)) is None:
             return True  # another thread has compared it since
-        files = state.behind[base.id] = len(difference)
+        files, state.behind[base.id] = len(difference), len(difference) - difference.young
         few = files <= hub.config().settings.limits.freshen_files
         if (files or difference.new_index) and (few or (state.is_elsewhere(index.path) and wait)):
             for _ in range(BUSY_TRIES if wait else 1):

@@ -48,7 +48,7 @@ from kbhub.workspace.formats import FORMATS, is_converted, is_markdown, kind_of,
 from kbhub.workspace.project import PROJECT_ID
 
 MOST_SOURCES = 1_000
-"""Most files of one call, for somebody is to look through the pages."""
+"""Most files of one call, as somebody has to review the pages."""
 
 CHANGED_LINES = 20
 """Most lines of a change that are shown."""
@@ -63,7 +63,7 @@ WEIGHED = 1_000
 """Most sentences that are compared."""
 
 SHORTEST, LONGEST = 30, 400
-"""Characters of an extract: less says little alone, and more is a table."""
+"""Characters of an extract: shorter ones say little, longer ones are tables."""
 
 LETTERS = 0.9
 """Least share of letters in an extract."""

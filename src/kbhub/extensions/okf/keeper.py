@@ -81,7 +81,7 @@ FEWEST_WORDS = 2
 """Words with a meaning in a claim; one less in a whole sentence."""
 
 MOST_ALIKE = 4
-"""Claims that say the same; more are a phrase."""
+"""Most claims that may say the same: what more say is a stock phrase."""
 
 _NOT_COMPARED = "{}: {} entries without a hash not compared, because {}."
 _CHECK = "Check whether the page still holds, and change it, or say so: `verified: { by: human:NAME, at: TIME }`."
