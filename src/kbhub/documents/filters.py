@@ -94,6 +94,11 @@ class Layer:
         first = [f"{_ANYWHERE}(?:{'|'.join(common)})"] if common else []
         object.__setattr__(self, "_any", re.compile("|".join([*first, *others])))
 
+    def among(self, prefix: str, names: Iterable[str]) -> list[str]:
+        """Return the files of a folder that some rule matches; `prefix` is its path with a slash, or empty."""
+        search, before = self._any.search, self.prefix + prefix[self.skip :]
+        return [name for name in names if search(before + name)]
+
     def rule_for(self, path: str, *, directory: bool) -> Rule | None:
         """Return the rule of this layer that decides about a path of the base, or None."""
         relative = self.prefix + path[self.skip :]

@@ -8,7 +8,7 @@ import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
 from itertools import chain
@@ -21,7 +21,7 @@ from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base, Kind, Problem
 from kbhub.values import struct
 from kbhub.workspace.files import FOLDER, STEPWISE, open_regular
-from kbhub.workspace.formats import IGNORE_NAMES, is_text, kind_of, passed_over
+from kbhub.workspace.formats import IGNORE_NAMES, NATIVE_SUFFIXES, TAKEN_SUFFIXES, is_text, kind_of, passed_over
 from kbhub.workspace.settings import MAX_RULES
 
 KEPT = "kept"
@@ -260,7 +260,7 @@ class Traversal:
     def _list(self, folder: PendingFolder) -> list[PendingFolder]:
         """Collect the files of a folder and return its subfolders, in order."""
         try:
-            entries = self._entries(folder)
+            entries = sorted(self._unjudged(folder), key=attrgetter("name"))
         except OSError as error:
             self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
             self.unlisted.append(folder.path)
@@ -289,28 +289,77 @@ class Traversal:
                     if self.filters.file_reason(path, name, folder.layers) is None:
                         self._file(entry, path)
                     elif not name.startswith("."):
-                        self._pass_over(path, name, folder)
+                        self._pass_over((name,), folder)
             except OSError as error:  # it was deleted or replaced in the meantime
                 self._skip(path, f"it cannot be read: {error.strerror}")
             if self.full:
                 break
         return folders
 
-    def _entries(self, folder: PendingFolder) -> list[os.DirEntry[str]]:
-        """Return what a folder contains or, of `wanted`, leads to; its ignore files count from here on."""
-        names = None if self.wanted is None else self._names.get(folder.path, set())
-        with os.scandir(os.path.join(self.root, folder.real)) as found:  # noqa: PTH118
-            entries = [one for one in found if names is None or one.name in names or one.name in IGNORE_NAMES]
-        ignore = sorted([entry.name for entry in entries if entry.name in IGNORE_NAMES])
+    def _unjudged(self, folder: PendingFolder) -> list[os.DirEntry[str]]:
+        """Collect a folder's plain files, and return the entries that must be judged one by one."""
+        place, only = os.path.join(self.root, folder.real), self.base.only  # noqa: PTH118
+        whole = self.wanted is None and (not only or (folder.path != "" and belongs(folder.path, only)))
+        plain, passed, names = dict[str, tuple[int, int]](), list[str](), self._names.get(folder.path, set())
+        at_once = whole and self.base.kind != "session"
+        if at_once:
+            with os.scandir(place) as entries:
+                listed, passed = self._split(entries, plain)
+            at_once = len(self.files) + len(plain) <= self.limits.files
+        if not at_once:
+            relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
+            with os.scandir(place) as entries:
+                listed = [entry for entry in entries if relevant is None or entry.name in relevant]
+        ignore = sorted([entry.name for entry in listed if entry.name in IGNORE_NAMES])
         if ignore and folder.path:
             folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, ignore)
-        return sorted([one for one in entries if names is None or one.name in names], key=attrgetter("name"))
+        if not at_once:
+            return listed if self.wanted is None else [entry for entry in listed if entry.name in names]
+        for layer in filter(None, (self.filters.exclude, *folder.layers)):
+            for name in layer.among(folder.prefix, plain):
+                if self.filters.rule_reason(folder.prefix + name, folder.layers, directory=False):
+                    del plain[name]
+        self.files.update({folder.prefix + name: file for name, file in plain.items()})
+        self._pass_over(passed, folder)
+        return listed
 
-    def _pass_over(self, path: str, name: str, folder: PendingFolder) -> None:
-        """Count a file that is skipped only for its suffix, unless the base has session logs."""
-        kind = passed_over(name) if self.wanted is None and self.base.kind == "document" else None
-        if kind and self.filters.rule_reason(path, folder.layers, directory=False) is None:
-            self.passed_over[kind] += 1
+    def _split(
+        self, entries: Iterable[os.DirEntry[str]], plain: dict[str, tuple[int, int]]
+    ) -> tuple[list[os.DirEntry[str]], list[str]]:
+        """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
+        # Inlined, as most files end here: a call for each would take a quarter more time.
+        limit, hidden = self.limits.bytes_of(self.base.kind), self.filters.include_hidden
+        others, passed = [], []
+        for entry in entries:
+            name = entry.name
+            try:
+                if name[0] == "." and not hidden and name not in IGNORE_NAMES:
+                    continue
+                if name[0] == "." or not (name.isascii() or is_text(name)) or not entry.is_file(follow_symlinks=False):
+                    others.append(entry)
+                    continue
+                if not name.endswith(NATIVE_SUFFIXES):
+                    if self.base.include or (lower := name.lower()).endswith(TAKEN_SUFFIXES):
+                        others.append(entry)
+                    elif passed_over(lower):
+                        passed.append(name)
+                    continue
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # it was deleted or replaced in the meantime
+                others.append(entry)
+                continue
+            if status.st_size > limit or not -MAX_TIME_NS <= status.st_mtime_ns <= MAX_TIME_NS:
+                others.append(entry)
+            else:
+                plain[name] = status.st_size, status.st_mtime_ns
+        return others, passed
+
+    def _pass_over(self, names: Iterable[str], folder: PendingFolder) -> None:
+        """Count the files of a folder that are skipped only for their suffix, unless the base has session logs."""
+        for name in names if self.wanted is None and self.base.kind == "document" else ():
+            kind = passed_over(name)
+            if kind and self.filters.rule_reason(folder.prefix + name, folder.layers, directory=False) is None:
+                self.passed_over[kind] += 1
 
     def _file(self, entry: os.DirEntry[str], path: str) -> None:
         status = entry.stat()

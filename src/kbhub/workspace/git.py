@@ -48,6 +48,7 @@ _COMMIT = re.compile(r"//([<>])(\d{1,11}) (\w+) ?(\w*).*")
 _LOG = ("log", "--format=//%m%ct %H %P", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_BRANCH = re.compile(r"ref: (refs/heads/(?!.*\.\.)[\w./-]+)\n?")
 
 
 def git_root(directory: Path, home: Path | None) -> Path | None:
@@ -267,8 +268,16 @@ def stored(root: Path, names: Iterable[str], most: int, budget: int) -> dict[str
 
 
 def head_commit(folder: Path) -> str | None:
-    """Return the hash of the commit checked out at a folder, or None."""
-    return _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
+    """Return the hash of the commit checked out at a folder, or None; git itself is asked if no file says it."""
+    root = git_root(Path(os.path.realpath(folder)), None)
+    if root is None:
+        return None
+    own, text = _own_folder(root), ""
+    with suppress(OSError, ValueError):
+        text = read_regular(own / "HEAD", _MAX_LINE_BYTES).decode()
+        if branch := _BRANCH.fullmatch(text):
+            text = read_regular((common_directory(root) or own) / branch[1], _MAX_LINE_BYTES).decode()
+    return _hash(text) or _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
 
 
 def _hash(text: str | None) -> str | None:
