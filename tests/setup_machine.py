@@ -13,35 +13,8 @@ from kbhub.__main__ import main
 from kbhub.setup.clients import Machine
 from kbhub.setup.plan import launch, this_installation
 
-CLAUDE = """\
-{
-    "numStartups": 7,
-    "projects": {"/work/a": {"history": ["x"], "mcpServers": {}}},
-    "mcpServers": {"x": {"type": "http", "url": "https://x.test"}}
-}"""
-CURSOR = """\
-// mine
-{"mcpServers": {
-\t"files": {"command": "npx", "args": ["-y", "files"]}, // keep
-}}
-"""
-CODEX = """\
-# Codex
-model = "gpt-5"   # the big one
+SETUP = Path(__file__).parent / "setup"
 
-[mcp_servers.docs]
-command = "docs-mcp"
-args = [
-  "--fast",  # really
-]
-
-[mcp_servers.docs.env]
-KEY = 'secret'
-
-# after it
-[tui]
-theme = "dark"
-"""
 VSCODE = (
     "\ufeff"
     + """\
@@ -56,85 +29,30 @@ VSCODE = (
 }
 """.replace("\n", "\r\n")
 )
-ZED = """\
-// Zed settings
-{
-  "theme": "One Dark",
-  // servers
-  "context_servers": {},
-  "vim_mode": true,
-}
-"""
-GOOSE = """\
-GOOSE_MODEL: gpt-5   # model
-extensions:
-  # first
-  developer:
-    enabled: true
-    type: builtin
-    name: developer
+PLACES = {
+    "claude-code": ".claude.json", "cursor": ".cursor/mcp.json", "codex": ".codex/config.toml",
+    "zed": ".config/zed/settings.json", "goose": ".config/goose/config.yaml",
+    "opencode": ".config/opencode/opencode.json", "amp": ".config/amp/settings.json",
+    "gemini-cli": ".gemini/settings.json", "continue": ".continue/mcpServers/kbhub.json",
+}  # fmt: skip
+"""Where each client keeps its servers on Linux."""
 
-  memory:
-    enabled: false
-    type: builtin
-    name: memory
-# the end
-GOOSE_MODE: auto
-"""
-OPENCODE = """\
-{
-  "$schema": "https://opencode.ai/config.json",
-  /* servers */
-  "mcp": {
-    "x": { "type": "local", "command": ["x"], "enabled": false }
-  }
-}
-"""
-FILES = {
-    "claude-code": (".claude.json", CLAUDE),
-    "cursor": (".cursor/mcp.json", CURSOR),
-    "codex": (".codex/config.toml", CODEX),
-    "vscode": (".config/Code/User/mcp.json", VSCODE),
-    "zed": (".config/zed/settings.json", ZED),
-    "goose": (".config/goose/config.yaml", GOOSE),
-    "opencode": (".config/opencode/opencode.json", OPENCODE),
-    "amp": (".config/amp/settings.json", '{\n  "amp.notifications.enabled": true\n}\n'),
-    "gemini-cli": (".gemini/settings.json", '{"security":{"auth":{"selectedType":"oauth"}},"mcpServers":{}}'),
-    "continue": (".continue/mcpServers/kbhub.json", '{"mcpServers": {}}'),
-}
-"""Where each client keeps its servers on Linux, and what its user has there."""
 
-UPDATED = {
-    "cursor": """\
-{"mcpServers": {"kbhub": {
-  "command": "/opt/old/kbhub", "args": ["serve", "--base", "n=~/n"], /* k */ "env": {"A": "b"}
-}}}
-""",
-    "codex": """\
-[mcp_servers.kbhub]
-command = "/opt/old/kbhub" # old
-args = [
-  "serve", "--base", "n=~/n",
-]
-startup_timeout_sec = 30
+def sample(folder: str, name: str) -> str:
+    """Give the file of a client in a folder of samples, to the byte."""
+    return (SETUP / folder / name).with_suffix(Path(PLACES[name]).suffix).read_bytes().decode()
 
-[mcp_servers.kbhub.env]
-A = "b"
 
-# end
-""",
-    "goose": """\
-extensions:
-  kbhub:
-    cmd: /opt/old/kbhub
-    args: [serve, --base, n=~/n]
-    envs: {A: b}
-    enabled: true
-  x:
-    enabled: true
-""",
-}
+FILES = {name: (path, sample("theirs", name)) for name, path in PLACES.items()}
+FILES["vscode"] = (".config/Code/User/mcp.json", VSCODE)
+"""Where each client keeps its servers, and what its user has there."""
+
+UPDATED = {name: sample("older", name) for name in ("cursor", "codex", "goose")}
 """Files with a registration from an older installation, to which its user added this and that."""
+
+CLAUDE, CURSOR, CODEX, ZED, OPENCODE = (
+    FILES[name][1] for name in ("claude-code", "cursor", "codex", "zed", "opencode")
+)
 
 
 @dataclass

@@ -104,11 +104,12 @@ def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text
     assert "left unchanged" in out
 
 
-def test_the_lines_name_tools_that_exist_and_all_clients_with_subagents_are_tested():
+def test_the_lines_name_tools_that_exist_the_subagent_those_that_read_and_each_client_with_subagents_is_tested():
     text = LINES + SKILL.read_text("utf-8") + SUBAGENT.read_text("utf-8")
     named = {"search", "read", "remember", "memories", "forget"}
     assert named <= set(ALL)
     assert {name for name in named if f"`{name}`" not in text} == set()
+    assert set(re.findall(r"`(\w+)", SUBAGENT.read_text("utf-8"))) & {*ALL} == {"search", "read", "related"}
     assert {client.name for client in CLIENTS if client.subagent} == set(SUBAGENTS)
 
 

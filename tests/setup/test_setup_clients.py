@@ -148,32 +148,3 @@ class TestLaunching:
         uvx = runner(tmp_path / "bin", "uvx")
         started = launch(found, Machine(tmp_path, {"PATH": str(uvx.parent)}, "linux"))
         assert started.argv == (str(uvx), *more, "kbhub")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
-def test_registrations_are_found_in_every_format(tmp_path):
-    program = runner(tmp_path / "bin", "kbhub")
-    files = {
-        ".codex/config.toml": f'[mcp_servers.kbhub]\ncommand = "{program}"\nargs = ["serve"]\n',
-        ".config/goose/config.yaml": f"extensions: {{kbhub: {{cmd: {program}, args: [serve], enabled: false}}}}\n",
-        ".config/opencode/opencode.jsonc": f'{{"mcp": {{"kbhub": {{"command": ["{program}", "serve"]}}}}}}',
-        ".cursor/mcp.json": '{"mcpServers": {"notes": {"command": "/gone/kbhub", "args": ["serve"]}, "x": {}}}',
-        ".kiro/settings/mcp.json": '{"mcpServers": {"kbhub": {"command": "kbhub", "env": {"KEY": "s3cret"}}}}',
-        ".lmstudio/mcp.json": "{",
-        ".config/amp/settings.json": "{}",
-    }
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    env = {"PATH": str(program.parent)}
-
-    found = registrations(Machine(tmp_path, env, "linux"))
-
-    servers = [(one.client.name, one.entry.name, one.entry.enabled) for one in found]
-    assert [(*known, bool(one.program), bool(one.fault)) for known, one in zip(servers, found, strict=True)] == [
-        ("codex", "kbhub", True, True, False), ("cursor", "notes", True, False, False),
-        ("opencode", "kbhub", True, True, False), ("goose", "kbhub", False, True, False),
-        ("kiro", "kbhub", True, True, False), ("lm-studio", "kbhub", True, False, True),
-    ]  # fmt: skip
-    assert found[0].entry.argv == (str(program), "serve")
-    assert unregistered(Machine(tmp_path, env, "linux")) == ("Amp",)

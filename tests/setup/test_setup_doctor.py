@@ -63,11 +63,12 @@ def test_a_server_that_says_nothing_is_not_waited_for_and_one_switched_off_or_ma
     mute = script(user, "mute", "while read -r line; do :; done")
     assert shake_hands([mute], {}, user.env, seconds=0.3) == "did not answer within 0.3 s"
     touched = user.home / "touched"
-    register(user, script(user, "kbhub", f"touch {touched}"), "serve", disabled=True)
     user.write(user.home / ".lmstudio" / "mcp.json", "{")
-    assert [(one.subject, one.level) for one in findings(user)] == [("Cursor", "warning"), ("LM Studio", "warning")]
-    assert not touched.exists()
-    assert all(one.remedy for one in findings(user))
+    for off in ({"disabled": True}, {"enabled": False}):
+        register(user, script(user, "kbhub", f"touch {touched}"), "serve", **off)
+        assert [(one.subject, one.level) for one in findings(user)] == [("Cursor", "warning"), ("LM Studio", "warning")]
+        assert not touched.exists()
+        assert all(one.remedy for one in findings(user))
 
 
 def test_a_server_is_started_once_for_clients_that_start_it_alike_with_the_variables_of_the_entry(user):
