@@ -128,11 +128,11 @@ LATE = {"kbhub.setup.doctor.handshake"}
 WEIGHT = {
     "files": 235,
     "lines": 59212,
-    "code lines": 41774,
+    "code lines": 41771,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 38935,
+    "test lines": 38934,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -234,7 +234,7 @@ def change(hub, statement):
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["moved", "copied over it"])
-def test_an_index_in_anothers_place_answers_nothing(shop, in_place):
+def test_an_index_in_anothers_place_answers_nothing(shop, kbhub, in_place):
     """Documents of one base are never shown as those of another, by a hub that has it open neither."""
     hub = synced(shop)
     ours, others = index_of(hub), index_of(hub, "notes")
@@ -256,6 +256,9 @@ def test_an_index_in_anothers_place_answers_nothing(shop, in_place):
         assert "index of another base" in result.skipped[0].reason
         one.read("deploy.md")
         assert any("index of another base" in problem for problem in problems(one))
+    told = kbhub("status", code=0).out
+    assert " not usable " in told
+    assert told.count("Problem: project: Cannot use the index: it is the index of another base. Rebuild") == 1
     said = bring_in_step(shop.hub())
     assert len(said) == 1
     assert "index of another base" in said[0]

@@ -44,6 +44,7 @@ def test_every_command_is_explained(page):
     if "Commands" in page.panels:
         return  # a group, which does nothing itself
     assert page.usage.startswith(page.name)
+    assert [names for names, *_ in page.panels.get("Arguments", ()) if names.split("`")[1] not in page.usage] == []
     assert page.example
     if page.example.startswith("Example: "):
         words = shlex.split(re.split(r" [<>] ", page.example.removeprefix("Example: "))[0], comments=False)

@@ -35,7 +35,12 @@ class Problem(Value):
     @property
     def text(self) -> str:
         """Both, on one line."""
-        return f"{self.subject}: {self.message}"
+        return f"{self.subject}: {self.alone}"
+
+    @property
+    def alone(self) -> str:
+        """The message without its subject, which many name."""
+        return self.message.removeprefix(f"{self.subject}: ").replace(f" of base {self.subject!r}", "")
 
 
 class Base(Value):

@@ -65,14 +65,14 @@ def test_results_that_cannot_be_written_are_said(project, kbhub, monkeypatch, co
 def test_an_endless_argument_makes_no_endless_message(project, kbhub, capsys):
     told = kbhub("read", "a" * 100_000, code=1).err
     assert len(told) < MESSAGE_CHARACTERS + 100
-    assert told.endswith("`search` finds refs.\n")
+    assert told.endswith("`kbhub search` finds refs.\n")
     complain("x" * MESSAGE_CHARACTERS)
     assert capsys.readouterr().err == f"kbhub: {'x' * MESSAGE_CHARACTERS}\n"
 
 
 COMMANDS = (
     *("ask crate", "audit", "base list", "ls", "doc write new.md --text x", "doc delete crate.md"),
-    *("doc restore --list", "ls --tags", "remember x", "memories", "recall x", "dev log show", "dev log clear", "gaps"),
+    *("doc restore", "ls --tags", "remember x", "memories", "recall x", "dev log show", "dev log clear", "gaps"),
     *("doc distil c x", "base trust --list", "doctor", "doctor --fix", "admin index", "search crate", "read crate.md"),
     *("status", "related crate.md", "admin cleanup"),
 )

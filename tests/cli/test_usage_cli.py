@@ -161,8 +161,8 @@ def test_remember_recall_and_forget_and_export_and_import_through_a_pipe(kbhub):
     assert kbhub("recall", "vpn")[1].endswith("  │ Releases need the VPN\n")
     assert name in kbhub("memories", "--tag", "deploy")[1]
     kbhub("search", "vpn")
-    assert kbhub("read", out.split()[1])[0] == 0
-    assert [one["uses"] for one in kbhub("memories", "--json", code=0).json["memories"]] == [1]  # by whoever reads it
+    assert kbhub("read", name, code=0).out == kbhub("read", out.split()[1], code=0).out
+    assert [one["uses"] for one in kbhub("memories", "--json", code=0).json["memories"]] == [2]  # by whoever reads it
     assert kbhub("remember", "--id", name)[1].startswith("Confirmed: ")
     assert kbhub("remember", "Releases need the VPN")[1].startswith("Already known, strengthened: ")
     code, out, _ = kbhub("forget", name)

@@ -99,7 +99,7 @@ def test_the_one_deleted_last_is_restored_by_its_ref_and_a_base_that_is_not_acti
     (shop.project / "knowledge" / "drafts").rmdir()
     restore(hub, "drafts/a.md")
     assert "# Two" in text_of(shop, "drafts/a.md")
-    with pytest.raises(KbhubError, match="--list"):
+    with pytest.raises(KbhubError, match="`kbhub doc restore`"):
         restore(hub, "drafts/b.md")
 
     delete_document(shop.hub(), "notes@vim.md")

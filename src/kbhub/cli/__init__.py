@@ -72,7 +72,8 @@ doc write | documents:write | [OPTIONS] REF
 doc rename | documents:rename | [OPTIONS] REF NEW
     Move a document to another path in its base, and list the links this breaks.
 doc delete | documents:delete | [OPTIONS] REF | Move a document to kbhub's trash, and list the links this breaks.
-doc restore | documents:restore | [OPTIONS] [NAME] | Restore a deleted document. Never overwrites a file.
+doc restore | documents:restore | [OPTIONS] [NAME]
+    Restore a deleted document, or list those that can be restored. Never overwrites a file.
 doc distil | documents:distil | [OPTIONS] MODEL [TEXT]
     Save a chat answer as a document, with links to documents similar in meaning.
 admin index | upkeep:index | [OPTIONS] [BASE…] | Sync the indexes of bases with their files.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TextIO
@@ -22,12 +23,15 @@ from kbhub.cli import (
     HELP,
     HELP_ALL,
     HELP_OPTIONS,
+    SHORT,
     TOP,
     UNWRITTEN,
     VALUES,
     command_table,
     discard_results,
+    leading,
     nearest,
+    subcommands,
 )
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render.terminal import fitted, visible_line, wrapped
@@ -238,8 +242,7 @@ def _usage_text(error: CycloptsError) -> str:
     if isinstance(error, exceptions.MissingArgumentError) and error.argument:
         text = f"{error.keyword} requires a value."
         if not error.keyword:
-            named = error.argument.parameter.metavar or error.argument.name.strip("-_").upper()  # as in its help
-            text = f"`{command}` requires {named}."
+            text = f"`{command}` requires {error.argument.name.strip('-_').upper()}."
     if isinstance(error, exceptions.CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
         text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
     if isinstance(error, exceptions.UnusedCliTokensError):
@@ -250,8 +253,27 @@ def _usage_text(error: CycloptsError) -> str:
     return f"{text} See `{command} --help`."
 
 
+CLOSE = 0.75
+"""Similarity (`difflib`) of a word and a command that it may misspell: that of `srch`, not that of most words."""
+
+
+def misspelt(query: Sequence[str], command: str = "") -> list[str]:
+    """Return the command, or subcommand, that a query probably misspells, as a question; none if one was named."""
+    typed = leading(sys.argv[1:])[1]
+    for _ in command.split():
+        typed = leading(typed[1:])[1]
+    if not query or typed[:1] != [query[0]]:
+        return []
+    close = get_close_matches(query[0], [name for name in subcommands(command) if len(name) > SHORT], 1, CLOSE)
+    said, start = f"Searched for {' '.join(query)!r}.", " ".join(filter(None, ("kbhub", command)))
+    return [f"{said} Did you mean the command `{start} {name}`?" for name in close]
+
+
 MESSAGE_CHARACTERS = 2_000
 """Maximum length of a message, a screenful; it may quote paths of up to 4,096 characters and arguments of 131,072."""
+
+_TOOL = re.compile("`(?=(?:search|memories)` (?:finds|lists) )")
+"""Before the tool that a message recommends to agents; people run the command."""
 
 USUAL_WIDTH = 80
 
@@ -296,7 +318,7 @@ def complain(*messages: str) -> None:
     half = MESSAGE_CHARACTERS // 2
     for message in messages:  # without its middle if it is too long: it may quote a file, and its end says what to do
         short = message if len(message) <= MESSAGE_CHARACTERS else f"{message[:half]} … {message[-half:]}"
-        line = f"kbhub: {visible_line(short)}"
+        line = f"kbhub: {visible_line(_TOOL.sub('`kbhub ', short))}"
         if sys.stderr.isatty():
             line = "\n  ".join(wrapped(line, line_width() - len("  ")))
         sys.stderr.write(f"{line}\n")
@@ -312,22 +334,20 @@ def confirmed(question: str) -> bool:
 
 
 @contextmanager
-def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yield what shows the progress of a base (id, done, to do) on standard error, or None without a terminal."""
+def progress_bars(verb: str = "indexing ", what: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield what shows progress (id of a base, unless it is of `what`; done, to do), or None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
-    began: float | None = None
+    began = time.monotonic()
     bars: Progress | None = None
     tasks: dict[str, TaskID] = {}
     with ExitStack() as stack:
 
         def show_progress(base: str, done: int, todo: int) -> None:
-            nonlocal began, bars
-            now = time.monotonic()
-            began = now if began is None else began
+            nonlocal bars
             if bars is None:
-                if now - began < PATIENCE_SECONDS:
+                if time.monotonic() - began < PATIENCE_SECONDS:
                     return
                 # Importing rich.progress takes 60 ms, and most searches need no progress bar.
                 from rich import console, progress  # noqa: PLC0415
@@ -340,9 +360,10 @@ def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int],
                 )
                 shown = progress.Progress(*columns, console=console.Console(file=sys.stderr), transient=True)
                 bars = stack.enter_context(shown)
-            if base not in tasks:
-                tasks[base] = bars.add_task(f"{verb}{visible_line(base)}", total=todo)
-            bars.update(tasks[base], completed=done, total=todo)
+            name = what or base
+            if name not in tasks:
+                tasks[name] = bars.add_task(f"{verb}{visible_line(name)}", total=todo)
+            bars.update(tasks[name], completed=done, total=todo)
 
         yield show_progress
 

@@ -239,10 +239,10 @@ class AuditRun:
         return sum(len(material.documents) for material in self.audited)
 
     def reach(self, check: str, done: int) -> None:
-        """Say how much is done, and which check comes or goes on."""
+        """Say how much is done, as if document by document, and which check comes or goes on."""
         self.done = done
         if self.progress:
-            self.progress(check, done, len(self.selected) * self.documents)
+            self.progress(check, done // len(self.selected), self.documents)
 
 
 def material_of(hub: Hub, base: Base) -> Material:

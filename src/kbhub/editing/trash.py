@@ -101,7 +101,7 @@ def restore(hub: Hub, name: str) -> Restored:
     matches = (one for ref in names for one in entries if ref in (one.id, one.ref, f"{one.base}@{one.path}"))
     entry = next(matches, None)
     if entry is None:
-        raise KbhubError(f"No {name!r} in the trash. List the trash with `kbhub doc restore --list`.")
+        raise KbhubError(f"No {name!r} in the trash. `kbhub doc restore` lists what can be restored.")
     base = next((base for base in hub.discovery().bases if base.path == entry.base_path), None)
     if base is None:
         reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here"

@@ -82,7 +82,7 @@ def document_slugs(index: Index) -> list[tuple[str, str]]:
     """Return (path, value) of the keys in the front matter of documents that name them on their site."""
     return index.rows(
         "SELECT path, value FROM (SELECT document_id, value FROM property WHERE key IN @texts) AS property "
-        "JOIN document ON document.id = document_id WHERE kind = 'document' ORDER BY path",
+        "JOIN document ON document.id = document_id WHERE kind IN ('document', 'memory') ORDER BY path",
         ["slug", "id", "permalink", "url"],
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.render.memories import summary_lines
 from kbhub.render.report import LINE_BYTES, Item, Line, Name, Names, Record, Ref, Report, Text, records, say
-from kbhub.render.terminal import ago_text, message_of, passed_over_text, size_text
+from kbhub.render.terminal import ago_text, passed_over_text, size_text
 from kbhub.types import Discovery, Problem
 from kbhub.values import counted
 from kbhub.workspace.config import shown_url
@@ -145,7 +145,8 @@ def _base(status: BaseStatus, now: datetime, *, people: bool) -> Item:
     if not state and status.synced:
         state = f"synced {ago_text((now - datetime.fromisoformat(status.synced)).total_seconds())}"
         state += f", {counted(status.behind, 'change')} since" if status.behind else ""
-    state = state or ("first index not finished" if status.documents else "not indexed yet")
+    nothing = "not usable" if any(problem.subject == base.id for problem in status.problems) else "not indexed yet"
+    state = state or ("first index not finished" if status.documents else nothing)
     if status.watched:
         state += f", watched {status.watched}" if status.watched == "live" else f", {status.watched}"
     counts = [(status.documents, "document"), (status.chunks, "chunk"), (status.vectors, "vector")]
@@ -161,7 +162,7 @@ def _base(status: BaseStatus, now: datetime, *, people: bool) -> Item:
 
 def _problem(problem: Problem, base: str = "") -> Text:
     subject = f"{base}: {problem.subject}" if base and problem.subject != base else problem.subject
-    return say("Problem: {}: {}", Line(subject), Line(message_of(problem), PROBLEM_BYTES))
+    return say("Problem: {}: {}", Line(subject), Line(problem.alone, PROBLEM_BYTES))
 
 
 def _facts(*facts: tuple[str, str]) -> list[Item]:
@@ -174,7 +175,7 @@ def sync_report(report: SyncReport) -> Report:
     vectors = f"{counted(report.vectors_made, 'vector')} made, {report.vectors_reused} reused"
     index = f"{counted(report.chunks, 'chunk')}, {vectors}; {report.seconds:.1f} s"
     head = say(f"{{}}: {files}, {len(report.failed)} failed; {index}", Name(report.base))
-    failed = [say("  failed {}: {}", Name(one.subject), Name(message_of(one))) for one in report.failed[:PROBLEMS]]
+    failed = [say("  failed {}: {}", Name(one.subject), Name(one.alone)) for one in report.failed[:PROBLEMS]]
     if (more := len(report.failed) - PROBLEMS) > 0:
         failed.append(say(f"  failed {more} more; see `kbhub status --json`"))
     passed = [passed_over_text(report.passed_over)] if report.passed_over else []

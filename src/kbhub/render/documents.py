@@ -94,15 +94,13 @@ def _labelled(label: str, sentences: Sequence[str]) -> list[Text]:
     return [say(f"{label}: {{}}", Line(sentence)) for sentence in sentences]
 
 
-def trash_report(entries: Sequence[TrashEntry], *, emptied: bool) -> Report:
-    """Return the entries of the trash, or how many were removed from it."""
-    if emptied or not entries:
-        return Report(f"Deleted {counted(len(entries), 'document')} for good." if emptied else "The trash is empty.")
-    parts = []
+def trash_report(entries: Sequence[TrashEntry]) -> Report:
+    """Return the documents that can be restored."""
+    items = []
     for entry in entries:
         marks = (entry.deleted[:16].replace("T", " "), Name(entry.ref), f"{entry.bytes} bytes")
-        parts.append(Item(label=Name(entry.id), marks=marks, row=True))
-    return Report(parts=parts)
+        items.append(Item(label=Name(entry.id), marks=marks, row=True))
+    return Report("" if items else "The trash is empty.", items)
 
 
 def related_report(result: Related) -> Report:

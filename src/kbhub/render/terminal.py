@@ -181,17 +181,10 @@ def shortened(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
-def message_of(problem: Problem) -> str:
-    """Return the message of a problem without its subject, with which some messages start."""
-    return problem.message.removeprefix(f"{problem.subject}: ")
-
-
 def warnings_text(warnings: Sequence[Problem]) -> str:
-    """Return a sentence about settings and variables without effect, empty if there are none."""
-    if not warnings:
-        return ""
-    first, more = warnings[0], len(warnings) - 1
-    return f"{first.subject}: {message_of(first)}" + (f" {more} more; see `kbhub status`." if more else "")
+    """Return a sentence about the first setting or variable without effect, and how many more there are."""
+    more = len(warnings) - 1
+    return warnings[0].text + (f" {more} more; see `kbhub status`." if more else "")
 
 
 def passed_over_text(counts: Mapping[str, int]) -> str:

@@ -31,7 +31,7 @@ def list_(hub: Hub) -> bases.KnownBases:
 @command()
 def add(
     hub: Hub,
-    path: Annotated[str | None, Parameter(metavar="PATH|ID=PATH")] = None,
+    path: Annotated[str | None, Parameter(name="PATH|ID=PATH")] = None,
     /,
     *,
     id_: Annotated[str | None, Parameter(name="--id", metavar="ID")] = None,
@@ -80,7 +80,7 @@ def add(
 
 
 @command(lambda change: reports.change_report(change, "Removed"))
-def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> bases.BaseChange:
+def remove(hub: Hub, id_: Annotated[str, Parameter(name="ID")], /) -> bases.BaseChange:
     """Remove a base from ~/.kbhub.json. Your documents are not touched.
 
     Example: kbhub base remove ops
@@ -92,9 +92,7 @@ def remove(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> bases.B
 
 
 @command(lambda change: reports.change_report(change, "Renamed to"))
-def rename(
-    hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], new: Annotated[str, Parameter(metavar="NEW")], /
-) -> bases.BaseChange:
+def rename(hub: Hub, old: str, new: str, /) -> bases.BaseChange:
     """Change the id of a base. Its folder and index stay the same.
 
     Example: kbhub base rename ops operations
@@ -107,7 +105,7 @@ def rename(
 
 
 @command(reports.base_report)
-def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> bases.KnownBase:
+def show(hub: Hub, id_: Annotated[str, Parameter(name="ID")], /) -> bases.KnownBase:
     """Show the details of a base.
 
     Example: kbhub base show ops
@@ -121,8 +119,8 @@ def show(hub: Hub, id_: Annotated[str, Parameter(metavar="ID")], /) -> bases.Kno
 @command()
 def add_context(
     hub: Hub,
-    place: Annotated[str, Parameter(metavar="BASE[/PATH]")],
-    text: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    place: Annotated[str, Parameter(name="BASE[/PATH]")],
+    text: str | None = None,
     /,
 ) -> Reply:
     """Describe a base, or a path in a base.
@@ -141,7 +139,7 @@ def add_context(
 
 
 @command(reports.contexts_report, options=Formats)
-def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
+def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(name="BASE[/PATH]")] = None, /) -> Reply:
     """List the descriptions of bases and paths.
 
     Example: kbhub base context list ops
@@ -155,7 +153,7 @@ def list_contexts(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE
 
 
 @command()
-def remove_context(hub: Hub, place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None, /) -> Reply:
+def remove_context(hub: Hub, place: Annotated[str | None, Parameter(name="BASE[/PATH]")] = None, /) -> Reply:
     """Remove the description of a base or path.
 
     Example: kbhub base context rm ops/runbooks
@@ -195,9 +193,7 @@ def cleanup(hub: Hub, *, yes: bool = False, dry_run: bool = False, common: Commo
     hints = [one.text for one in done.kept]
     code = 1 if done.kept else 0
     if asked and found.found and not sys.stdin.isatty():
-        hints.append(
-            "Nothing was deleted: there is no terminal to ask on. `kbhub admin cleanup --yes` deletes without asking."
-        )
+        hints.append("Nothing was deleted: there is no terminal to ask on. To delete without asking, add --yes.")
         code = UsageError.exit_code
     said = f"Deleted {len(done.deleted)} of {len(done.found)}; freed {size_text(done.freed)}." if wanted else ""
     return Reply(done, said, hints=hints, code=code)

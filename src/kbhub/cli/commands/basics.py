@@ -150,7 +150,7 @@ def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
 @command()
 def trust(
     hub: Hub,
-    pointer: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
+    pointer: Path | None = None,
     /,
     *,
     writable: bool = False,
@@ -312,10 +312,9 @@ def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
     record = running(folder)
     if record is None:
         return None
-    try:
+    ready = None
+    with suppress(OSError):
         ready = datetime.fromtimestamp(folder.record.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    except OSError:
-        ready = None
     address = record.link if isinstance(record.link, str) else f"{LOOPBACK}:{record.link}"
     return DaemonStatus(pid=record.pid, address=address, http=record.http, since=ready, version=record.version)
 

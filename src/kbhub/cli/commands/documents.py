@@ -21,13 +21,14 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.documents import edit_report, trash_report
+from kbhub.values import counted
 from kbhub.workspace.trash import Trash, TrashEntry
 
 
 class TrashResult(Model):
     """What `kbhub doc restore` listed, or deleted for good."""
 
-    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`, newest first.")
+    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, newest first.")
     removed: tuple[TrashEntry, ...] = Field((), description="What was deleted for good.")
 
 
@@ -104,23 +105,25 @@ def restore(
     list_: Annotated[bool, Parameter(name="--list")] = False,
     empty_older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
 ) -> Reply:
-    """Restore a deleted document. Never overwrites a file.
+    """Restore a deleted document, or list those that can be restored. Never overwrites a file.
 
     Example: kbhub doc restore drafts/idea.md
 
     Args:
-        name: Its name in the trash or its former ref, with or without the suffix.
+        name: Its name in the trash or its former ref, with or without the suffix; without it, list the trash.
         list_: List the trash.
         empty_older_than: Delete for good what has been in the trash for more than this many days; 0 empties it.
     """
-    if (name is not None) + list_ + (empty_older_than is not None) != 1:
-        raise UsageError("Give exactly one of NAME, --list and --empty-older-than DAYS.")
+    if (name is not None) + list_ + (empty_older_than is not None) > 1:
+        raise UsageError("Give at most one of NAME, --list and --empty-older-than DAYS.")
     if name is not None:
         done = trash.restore(hub, argument(name))
         return Reply(done, edit_report(done))
-    removed = () if empty_older_than is None else trash.empty_trash(hub, older_than_days=empty_older_than)
-    result = TrashResult(entries=Trash(hub.data).documents() if list_ else (), removed=removed)
-    return Reply(result, trash_report(result.entries if list_ else result.removed, emptied=not list_))
+    if empty_older_than is not None:
+        removed = trash.empty_trash(hub, older_than_days=empty_older_than)
+        return Reply(TrashResult(removed=removed), f"Deleted {counted(len(removed), 'document')} for good.")
+    entries = Trash(hub.data).documents()
+    return Reply(TrashResult(entries=entries), trash_report(entries))
 
 
 @command(edit_report)

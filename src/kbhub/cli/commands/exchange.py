@@ -96,7 +96,7 @@ def hooks(hub: Hub) -> HooksState:
 @command()
 def inbox(
     hub: Hub,
-    *ids: str,
+    *ids: Annotated[str, Parameter(name="ID")],
     accept: Annotated[bool, Parameter(negative="")] = False,
     dismiss: Annotated[bool, Parameter(negative="")] = False,
 ) -> Reply:

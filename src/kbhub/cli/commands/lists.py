@@ -130,7 +130,7 @@ def related(
 @command(options=Formats)
 def read(
     hub: Hub,
-    *refs: str,
+    *refs: Annotated[str, Parameter(name="REF")],
     lines: Lines = Lines(),  # noqa: B008 - frozen
 ) -> Reply:
     """Print documents, or parts of them, as they are on disk.

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kbhub.cli.app import misspelt
 from kbhub.cli.options import AllowSecret, Exact, Formats, Reply, argument, command, decoded, optional, standard_input
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -16,7 +17,6 @@ from kbhub.memory.results import Exported, Forgotten, Moved, Remembered, Trashed
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.render.memories import forgotten_report, memories_report, remembered_report, transfer_report, trashed_report
 from kbhub.render.terminal import json_escaped
-from kbhub.render.terminal import text as text_of
 from kbhub.workspace.files import expand
 
 MOST_LISTED = 1000
@@ -87,7 +87,7 @@ def remember(
     )
 
 
-@command(options=Formats)
+@command(memories_report, options=Formats)
 def memories(
     hub: Hub,
     *query: str,
@@ -109,13 +109,13 @@ def memories(
     """
     words = " ".join(map(decoded, query)) or None
     found = lists.memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or lists.LISTED)
-    hints = [*found.notes]
+    hints = []
     if not found.memories:
         hints.append("No memory matches. Add one with `kbhub remember TEXT`.")
     elif found.total > len(found.memories):
         hints.append(f"Showing {len(found.memories)} of {found.total} memories; --limit shows more.")
-    report = memories_report(found)
-    return Reply(found, lambda: text_of(report), report.rows, hints=hints)
+    hints += misspelt(query, "memories") if len(query) == 1 or not found.memories else []
+    return Reply(found, hints=hints)
 
 
 @command(options=Formats)
@@ -145,15 +145,14 @@ def recall(
     if not words.strip():
         raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
     found = lists.memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
-    report = memories_report(found, whole=True)
     notes = () if found.memories else ("No memory matches. List all with `kbhub memories`.",)
-    return Reply(found, lambda: text_of(report, whole=True), report.rows, notes, code=1 if notes else 0)
+    return Reply(found, memories_report(found, whole=True), notes=notes, code=1 if notes else 0)
 
 
 @command(forgotten_report)
 def forget(
     hub: Hub,
-    *ids: str,
+    *ids: Annotated[str, Parameter(name="ID")],
     tags: Tags = (),
     namespace: Namespace = None,
     scope: AnyScope | None = None,
@@ -193,7 +192,7 @@ def export(hub: Hub, *, scope: AnyScope | None = None, allow_secret: AllowSecret
 @command(transfer_report)
 def import_(
     hub: Hub,
-    path: Annotated[str | None, Parameter(metavar="PATH")] = None,
+    path: str | None = None,
     /,
     *,
     stdin: Annotated[bool, Parameter(name="-")] = False,
@@ -228,7 +227,7 @@ def import_(
 
 
 @command(transfer_report)
-def move(hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], /) -> Moved:
+def move(hub: Hub, old: str, /) -> Moved:
     """Move the memories of another folder or project to this project.
 
     Use it after moving or renaming a folder without git, or changing a project's origin.
@@ -242,7 +241,7 @@ def move(hub: Hub, old: Annotated[str, Parameter(metavar="OLD")], /) -> Moved:
 
 
 @command()
-def restore(hub: Hub, name: Annotated[str | None, Parameter(metavar="ID")] = None, /) -> Reply:
+def restore(hub: Hub, name: Annotated[str | None, Parameter(name="ID")] = None, /) -> Reply:
     """Restore a forgotten memory, or list those that can be restored.
 
     Example: kbhub memories restore 37els4kp

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from difflib import get_close_matches
 from functools import partial
-from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kbhub.cli import SHORT, TOP, leading
-from kbhub.cli.app import complain, terminal_width, wants_colour
+from kbhub.cli.app import complain, misspelt, terminal_width, wants_colour
 from kbhub.cli.options import RARE, WITHIN, Formats, Hits, Reply, bring_in_step, command, decoded, drawn, nothing_active
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -36,9 +33,6 @@ if TYPE_CHECKING:
 
 QUERY_BYTES = 1 << 20
 """Bytes of a query read from standard input; more than `parser.MAX_TERMS` words are not looked up anyway."""
-
-CLOSE = 0.75
-"""Similarity (`difflib`) of a word and a command that it may misspell: that of `srch`, not that of most words."""
 
 
 @command(options=Formats)
@@ -128,10 +122,7 @@ def search(
     notes = [note for note in search_notes(result, asked) if note not in broken] + broken
     if not result.searched and not result.skipped:
         notes += nothing_active(hub)
-    if query and result.verdict != "strong" and leading(sys.argv[1:])[1][:1] == [query[0]]:  # no command was named
-        commands = [name for name in chain(*TOP.values()) if len(name) > SHORT]
-        close = get_close_matches(query[0], commands, 1, CLOSE)
-        notes += [f"Searched for {text!r}. Did you mean the command `kbhub {name}`?" for name in close]
+    notes += misspelt(query) if result.verdict != "strong" else []
     whole = hits.full or hits.around is not None
     said = ""
     if form == "text":

@@ -214,9 +214,7 @@ class SchemaList(Model):
 
 
 @command(lambda made: Exact(made.script))
-def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Parameter(metavar="SHELL")], /
-) -> CompletionResult:
+def completion(shell: Literal["bash", "zsh", "fish", "powershell"], /) -> CompletionResult:
     """Print the shell completion script for bash, zsh or fish.
 
     Save it where the shell looks for completions: for bash, ~/.local/share/bash-completion/completions/kbhub; for zsh,

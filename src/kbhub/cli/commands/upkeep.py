@@ -48,7 +48,7 @@ class IndexResult(Model):
 
 @command()
 def index(
-    *bases: str,
+    *bases: Annotated[str, Parameter(name="BASE")],
     all_bases: bool = False,
     full: bool = False,
     keep_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
@@ -126,7 +126,7 @@ def index(
 @command(audit_report, options=Formats, colour=True)
 def audit(
     hub: Hub,
-    *bases: Annotated[str, Parameter(metavar="BASE")],
+    *bases: Annotated[str, Parameter(name="BASE")],
     check: Annotated[tuple[str, ...], Parameter(metavar="NAME")] = (),
     okf: bool = False,
     keep: bool = False,
@@ -171,12 +171,7 @@ def audit(
     check = (*check, *(("okf",) if okf else ()), *(KEPT if keep else ()))
     fail_on = fail_on or ("warning" if keep else "error")
     bring_in_step(hub)  # all of them, for links lead from one to another
-    with progress_bars("checking ") as bars:
-
-        def progress(_check: str, done: int, todo: int) -> None:
-            if bars:
-                bars("documents", done, todo)
-
+    with progress_bars("checking ", "documents") as progress:
         report = audit_documents(hub, bases, checks=check, progress=progress)
         if fix:
             fixed = fix_documents(hub, report, dry_run=dry_run)

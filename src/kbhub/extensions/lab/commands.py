@@ -36,7 +36,7 @@ VECTOR_DIGITS = 6
 @command(evaluation_text)
 def evaluate(
     hub: Hub,
-    *datasets: Path,
+    *datasets: Annotated[Path, Parameter(name="DATASET")],
     log: Annotated[bool, Parameter(name="--log")] = False,
     mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "rrf", "hybrid"], ...], Parameter()] = (),
     without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
@@ -116,7 +116,7 @@ class EmbedResult(Model):
 
 
 @command()
-def embed(hub: Hub, *texts: str, query: bool = False) -> Reply:
+def embed(hub: Hub, *texts: Annotated[str, Parameter(name="TEXT")], query: bool = False) -> Reply:
     """Print the vector of each text, one JSON list per line.
 
     Uses the embedder set in the config. Without TEXT, all of standard input is one text.

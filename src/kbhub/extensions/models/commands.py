@@ -49,7 +49,7 @@ class RerankResult(Model):
 def rerank(
     hub: Hub,
     query: str,
-    *files: Path,
+    *files: Annotated[Path, Parameter(name="FILE")],
     model: Annotated[str | None, Parameter(metavar="NAME")] = None,
     seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
 ) -> Reply:

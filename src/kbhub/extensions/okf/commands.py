@@ -165,7 +165,7 @@ def _as_page(path: str, data: bytes) -> bytes:
 @command()
 def ingest(
     hub: Hub,
-    *sources: Annotated[Path, Parameter(metavar="SOURCE")],
+    *sources: Annotated[Path, Parameter(name="SOURCE")],
     base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
     allow_secret: AllowSecret = False,
 ) -> Reply:

@@ -141,7 +141,7 @@ def publish(
 
 @command()
 def pull(
-    url: str, base: str, folder: Annotated[Path, Parameter(metavar="DIR")], /, *, timeout: Seconds = DEADLINE_SECONDS
+    url: str, base: str, folder: Annotated[Path, Parameter(name="DIR")], /, *, timeout: Seconds = DEADLINE_SECONDS
 ) -> Reply:
     """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 

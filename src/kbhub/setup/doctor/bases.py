@@ -86,7 +86,7 @@ def discovery_findings(hub: Hub) -> list[Finding]:
 
 
 def _finding(check: str, problem: Problem, *, level: Literal["warning", "error"], remedy: str) -> Finding:
-    message, to_do = _split(problem.message.removeprefix(f"{problem.subject}: "), remedy)
+    message, to_do = _split(problem.alone, remedy)
     return bad(check, message, to_do, problem.subject, level)
 
 
