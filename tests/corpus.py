@@ -10,9 +10,10 @@ import numpy as np
 from kbhub.index.engine import Index, Key, NewDocument, Selection
 from kbhub.index.matches import CHUNK_BITS, Ranking, keys_of
 from kbhub.index.query.parser import parse_query
-from kbhub.index.signatures import likely, quantise
+from kbhub.index.signatures import likely
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
+from kbhub.models.static_model import quantise
 from kbhub.search.retrieval import keyword_ranking, places_of, semantic_ranking
 from kbhub.types import Chunk
 

@@ -22,9 +22,9 @@ from kbhub.api import Hub
 from kbhub.documents.walk import Limits
 from kbhub.errors import KbhubError
 from kbhub.hub import HubOptions
-from kbhub.index.signatures import quantise
 from kbhub.memory.changes import remember
 from kbhub.models.embedding import packaged_embedder
+from kbhub.models.static_model import quantise
 from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base, Query
 

@@ -14,8 +14,7 @@ from filelock import FileLock
 
 import faults
 from corpus import sentences
-from kbhub.index.sqlite.index import SqliteIndex
-from kbhub.index.sqlite.schema import index_path
+from kbhub.index.sqlite.index import SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.sync import sync_base
 from kbhub.types import Base

@@ -18,8 +18,8 @@ import kbhub.hub
 import kbhub.server.calls
 from conftest import make_environment, make_repository, ran
 from kbhub.errors import IndexUnavailable
-from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
-from kbhub.index.sqlite.schema import index_path, open_reader, open_writer
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex, index_path
+from kbhub.index.sqlite.schema import open_reader, open_writer
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.server.server import KbhubServer, instructions
 from kbhub.setup.doctor import examine

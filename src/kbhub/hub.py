@@ -17,8 +17,7 @@ from weakref import WeakValueDictionary
 from kbhub.documents.walk import KEPT, Limits
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.index.engine import Index
-from kbhub.index.sqlite.index import SqliteIndex
-from kbhub.index.sqlite.schema import index_path
+from kbhub.index.sqlite.index import SqliteIndex, index_path
 from kbhub.models.embedding import MINILM, Embedder, open_embedder, own_model, packaged_embedder, transformer
 from kbhub.types import Base, Discovery, Kind, Problem, Workspace
 from kbhub.values import struct
@@ -170,7 +169,7 @@ class Hub:
         self.data = own_folder("data", self.options.env)
         self.trust = TrustStore(self.data / "trust.json")
         self._lock = threading.RLock()
-        self._shared = self.options.shared or SharedState()
+        self.shared = self.options.shared or SharedState()
         self._roots: Workspace | None = None
         self._discovered: tuple[LoadedConfig, Discovery] | None = None
         self.files: FileStates | None = None
@@ -249,31 +248,27 @@ class Hub:
     def index(self, base: Base) -> Index:
         """Return the index of a base, for reading; its file may not exist yet."""
         if base.engine:
-            return self.engine(base.engine).index(base, self.options.env)
+            return self.shared.engine(base.engine).index(base, self.options.env)
         path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         key = base.id, path
         with self._lock:
             if key not in self._indexes:
-                with self._shared.lock:
-                    self._indexes[key] = self._shared.indexes.setdefault(key, SqliteIndex(path, base.id))
+                with self.shared.lock:
+                    self._indexes[key] = self.shared.indexes.setdefault(key, SqliteIndex(path, base.id))
             return self._indexes[key]
-
-    def engine(self, url: str) -> SharedEngine:
-        """Return the engine for the URL of a shared base."""
-        return self._shared.engine(url)
 
     @property
     def readers(self) -> threading.BoundedSemaphore:
         """The semaphore that limits concurrent searches and reads of the process; hold it meanwhile."""
         on_server = any(map(attrgetter("engine"), self.discovery().bases))
-        return self._shared.waiting if on_server else self._shared.readers
+        return self.shared.waiting if on_server else self.shared.readers
 
     def embedder(self) -> Embedder | None:
         """Return the configured embedder, loaded on first use; None if it is turned off."""
         settings = self.config().settings.embedder
         with self._lock:
             if self._embedder is None or self._embedder[0] is not settings:
-                self._embedder = (settings, self._shared.embedder(settings, self.options.env))
+                self._embedder = (settings, self.shared.embedder(settings, self.options.env))
             return self._embedder[1]
 
     def transformer(self) -> Embedder | None:

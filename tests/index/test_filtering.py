@@ -12,8 +12,8 @@ from kbhub.index.engine import NewDocument, Selection
 from kbhub.index.matches import keys_of, newest, select
 from kbhub.index.query.parser import Filter, FilterValue, parse_query
 from kbhub.index.query.spelling import Respelling, completed, corrected, corrections, distance
-from kbhub.index.signatures import quantise
 from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
+from kbhub.models.static_model import quantise
 from kbhub.search.retrieval import keyword_ranking
 from kbhub.types import Chunk
 

@@ -18,21 +18,12 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import Index
 from kbhub.index.matches import keys_of, spread
 from kbhub.index.query.parser import parse_query
-from kbhub.index.signatures import (
-    BITS,
-    LEAST_COMPARED,
-    Signatures,
-    growing,
-    likely,
-    quantise,
-    sign,
-    similarity,
-    written,
-)
+from kbhub.index.signatures import BITS, LEAST_COMPARED, Signatures, growing, likely, sign, written
 from kbhub.index.sqlite import columns
 from kbhub.index.sqlite import index as pack
-from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
-from kbhub.index.sqlite.schema import index_path, open_writer, remedy, set_aside
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex, index_path
+from kbhub.index.sqlite.schema import open_writer, remedy, set_aside
+from kbhub.models.static_model import quantise, similarity
 from kbhub.types import Base
 
 QUERIES = [

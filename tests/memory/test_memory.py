@@ -9,8 +9,7 @@ import pytest
 
 from conftest import NOON, make_repository
 from kbhub.errors import DocumentNotFound, MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.sqlite.index import IndexWriter
-from kbhub.index.sqlite.schema import index_path
+from kbhub.index.sqlite.index import IndexWriter, index_path
 from kbhub.memory.catalog import count_refs, definition, subjects_changed
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange

@@ -15,8 +15,7 @@ import kbhub.sync.sync
 from conftest import make_repository, synced
 from kbhub.documents.walk import Limits
 from kbhub.index.engine import Index
-from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
-from kbhub.index.sqlite.schema import index_path
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
 from kbhub.sync.comparison import compare_some

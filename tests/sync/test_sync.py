@@ -22,8 +22,7 @@ import repositories
 from conftest import HOUR_NS, make_repository
 from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import BaseUnavailable, EmbedderError
-from kbhub.index.sqlite.index import SqliteIndex
-from kbhub.index.sqlite.schema import index_path
+from kbhub.index.sqlite.index import SqliteIndex, index_path
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.sync.comparison import is_being_indexed
 from kbhub.sync.sync import compare, sync_base

@@ -319,7 +319,8 @@ class Traversal:
             for name in layer.among(folder.prefix, plain):
                 if self.filters.rule_reason(folder.prefix + name, folder.layers, directory=False):
                     del plain[name]
-        self.files.update({folder.prefix + name: file for name, file in plain.items()})
+        for name, file in plain.items():
+            self.files[folder.prefix + name] = file
         self._pass_over(passed, folder)
         return listed
 

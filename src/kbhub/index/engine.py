@@ -420,7 +420,8 @@ class Index(ABC):
             if rows[-1][0] <= last:  # prevents an endless loop
                 raise self.damaged("its documents are out of order")
             last = rows[-1][0]
-            yield from [row[1:] for row in rows]
+            for _, path, size, mtime in rows:
+                yield path, size, mtime
 
     def has_below(self, folder: str) -> bool:
         """Return whether the index has anything below a folder of the base."""

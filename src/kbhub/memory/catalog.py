@@ -58,9 +58,8 @@ def active_shelves(hub: Hub, scope: Scope | None = None) -> list[MemoryFolder]:
         if base.origin == "memory":
             active.append(MemoryFolder("project" if base.id == MEMORY_ID else "user", base))
         elif base.engine and base.kind == "memory" and settings.enabled:
-            teams.append(MemoryFolder("team", base, files=hub.engine(base.engine).files(hub, base)))
-    project = discovery.project
-    if settings.shared and project and (project.path / SHARED_FOLDER).is_dir():
+            teams.append(MemoryFolder("team", base, files=hub.shared.engine(base.engine).files(hub, base)))
+    if settings.shared and (project := discovery.project) and (project.path / SHARED_FOLDER).is_dir():
         active.insert(min(1, len(active)), MemoryFolder("shared", project, f"{SHARED_FOLDER}/"))
     return [shelf for shelf in (*active, *teams) if scope in (None, shelf.scope)]
 
@@ -101,10 +100,9 @@ def sync_shelves(hub: Hub, shelves: Iterable[MemoryFolder]) -> None:
 def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     """Return the memories of a folder, by path, as their files are now."""
     files, indexed = _listed(hub, shelf)
-    index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
     memories: dict[str, MemoryFile] = {}
-    with suppress(IndexUnavailable), index.snapshot():
+    with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:
         for path, title, tags, front, moment in memory_rows(index, shelf.prefix) if indexed else ():
             if path in indexed:
                 facts = facts_of(path, front, tags)
@@ -415,7 +413,7 @@ def nearest(hub: Hub, shelves: Iterable[MemoryFolder], title: str, text: str) ->
 
 def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> list[tuple[str, float]]:
     """Return the paths of the memories nearest to some texts, in order, each with the cosine of its nearest chunk."""
-    quantise, best = load("kbhub.index.signatures:quantise"), dict[str, float]()
+    quantise, best = load("kbhub.models.static_model:quantise"), dict[str, float]()
     with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:  # which may not exist yet
         if index.meta("embedder") != embedder.fingerprint:
             return []

@@ -160,7 +160,7 @@ def forgotten_report(done: Forgotten) -> Report:
     head = f"Forgot {counted(len(items), 'memory', 'memories')}:"
     kept: list[Text] = [say("Their files are in the trash: {}.", Line(str(done.trash)))] if done.trash else []
     kept += [Line(note, NOTE_BYTES) for note in done.notes]
-    foot, advice = say(" ".join("{}" for _ in kept), *kept), "their files are in the trash, too"
+    foot, advice = say(" ".join(["{}"] * len(kept)), *kept), "their files are in the trash, too"
     return Report(parts=[head, *items], foot=foot, calls=kept, advice=advice, data=done)
 
 
@@ -198,5 +198,5 @@ def _item(
     namespace = say("in {}", Bare(memory.namespace)) if memory.namespace else ""
     tags = Bare(" ".join(f"#{tag}" for tag in memory.tags)) if memory.tags else ""
     about = say("about {}", Bare(", ".join(memory.about), LINE_BYTES)) if memory.about else ""
-    marks, warning = (*known, namespace, tags, about), say("; ".join("{}" for _ in warnings), *warnings)
+    marks, warning = (*known, namespace, tags, about), say("; ".join(["{}"] * len(warnings)), *warnings)
     return Item(Ref(memory.ref), marks=marks, warning=warning, label=label, number=number, quote=quote, of=of)

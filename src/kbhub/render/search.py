@@ -269,7 +269,13 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
     also = ", ".join([lines for lines, shown in spans if not shown])
     texts = [(lines, _run_on(shown)) for lines, shown in spans if shown]
-    same = say("same text: {}", Line(", ".join(hit.duplicates)))
+    details: list[Text] = [f"also lines {also}"] if also and number == 1 else []
+    details += [say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts]
+    if hit.replaces:
+        details.append(say("replaces {}", Line(", ".join(hit.replaces))))
+    if hit.duplicates:
+        same = say("same text: {}", Line(", ".join(hit.duplicates)))
+        details.append(same if number == 1 else counted(len(hit.duplicates), "copy", "copies"))
     signals = [
         f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
         f"{f' ({signal.reason})' if signal.reason else ''}"
@@ -282,12 +288,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         f"{hit.score:.2f}" if scored else "",
         marks=(age_text(days) if hit.stale and (days := hit.age_days or 0) >= STALE_DAYS else "", hit.trust or ""),
         warning=_warning(hit),
-        details=(
-            *((f"also lines {also}",) if also and number == 1 else ()),
-            *[say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts],
-            *((say("replaces {}", Line(", ".join(hit.replaces))),) if hit.replaces else ()),
-            *((same if number == 1 else counted(len(hit.duplicates), "copy", "copies"),) if hit.duplicates else ()),
-        ),
+        details=tuple(details),
         trace=" · ".join(signals) + "".join(factors),
         number=number,
         context=Name(" › ".join(hit.contexts), LINE_BYTES) if hit.contexts else "",

@@ -159,8 +159,11 @@ class Statement:
     @cached_property
     def terms(self) -> Mapping[str, frozenset[str]]:
         """Each word with a meaning, once, with its stems."""
-        words = [word for word in paired(self.text).split() if word.strip(MARKS).lower() not in STOP_WORDS]
-        return {word: frozenset(found) for found, word in zip(map(stems, words), words, strict=True) if found}
+        terms = dict[str, frozenset[str]]()
+        for word in paired(self.text).split():
+            if word.strip(MARKS).lower() not in STOP_WORDS and (found := stems(word)):
+                terms[word] = frozenset(found)
+        return terms
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -227,9 +230,9 @@ def statements(text: str) -> list[Statement]:
 
 def closest(older: Sequence[Statement], newer: Sequence[Statement]) -> float:
     """Return the likeness of two texts from `statements`, or, if larger, of two sentences that share enough words."""
-    sentences = product(older[1:], newer[1:])
-    pairs = [(one, other) for one, other in sentences if len(one.words & other.words) >= FEWEST_WORDS]
-    return max(likeness(*pair) for pair in [(older[0], newer[0]), *pairs])
+    pairs = product(older[1:], newer[1:])
+    alike = [likeness(one, other) for one, other in pairs if len(one.words & other.words) >= FEWEST_WORDS]
+    return max([likeness(older[0], newer[0]), *alike])
 
 
 COMPARED, FOLLOWED = 40, 15
@@ -289,18 +292,19 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
         pairs |= dict.fromkeys(_succeeded(plan, bases, hits), True)
         if plan.query.mode != "semantic" and plan.asked is None and plan.weighted:
             pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
+    lifted = dict[Key, float]()
     for (older, newer), certain in pairs.items():
+        lifted[older.key], lifted[newer.key] = older.score, newer.score
         if not certain:
             newer.replaces, older.replaced_by = (*newer.replaces, older.key), newer.key
-    lifted = {hit.key: hit.score for pair in pairs for hit in pair}
     for _ in range(len(pairs)):
         before = dict(lifted)
         for place, (older, newer) in enumerate(pairs, 1):  # of those that replace the same, the last one goes first
             lifted[newer.key] = max(lifted[newer.key], lifted[older.key] + ABOVE * place)
         if lifted == before:
             break
-    for hit in dict.fromkeys(hit for pair in pairs for hit in pair):
-        if lifted[hit.key] > hit.score:
+    for hit in hits:
+        if lifted.get(hit.key, 0.0) > hit.score:
             amount = (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors)
             hit.add(SignalPart(NEWER, 1.0, amount))
 

@@ -290,10 +290,11 @@ def _found(
     Parts of a mixed-case word count as one of the pairs: "max retries" is `maxRetries`, "storage" no `StorageLayout`.
     """
     text = paired(text)
-    parted = [(at, part_stems(word)) for at, word in cased_words(text)]
-    meant = [(at, stems) for at, stems in parted if not pairs.isdisjoint(pairwise(stems))]
     # Parts stand in place of mixed-case words that are not wanted as a whole.
-    parts = {len(text[:at].encode("utf-8", "replace")): stems for at, stems in meant}
+    parts = dict[int, tuple[str, ...]]()
+    for at, word in cased_words(text):
+        if not pairs.isdisjoint(pairwise(stems := part_stems(word))):
+            parts[len(text[:at].encode("utf-8", "replace"))] = stems
     body = [
         (start, stem)
         for start, _, token in tokens(text.encode("utf-8", "replace"))

@@ -15,7 +15,8 @@ from kbhub.index.engine import Index, Key, Place, Selection, inverse_document_fr
 from kbhub.index.matches import CHUNK_BITS, NO_CHUNKS, Places, Ranking, best_first, keys_of, scores, spread
 from kbhub.index.query.parser import MARKS, RUN, Term
 from kbhub.index.side_files import TransformerVectors
-from kbhub.index.signatures import LEAST_COMPARED, Columns, Postings, likely, quantise, similarity
+from kbhub.index.signatures import LEAST_COMPARED, Columns, Postings, likely
+from kbhub.models.static_model import quantise, similarity
 from kbhub.search.evidence import is_name, rarity
 from kbhub.search.plan import RANKED, Candidate, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm, by_base
 from kbhub.types import Fusion
@@ -299,7 +300,7 @@ def fuse(
     total = sum(amounts.values(), np.zeros(len(chunks)))
     order = best_first(chunks, total, places)
     columns = [
-        (signal, *[column[order].tolist() for column in (values[signal], amount, ranks[signal])])
+        (signal, values[signal][order].tolist(), amount[order].tolist(), ranks[signal][order].tolist())
         for signal, amount in amounts.items()
     ]
     hits = []

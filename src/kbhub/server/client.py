@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
@@ -15,6 +15,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 from anyio.to_thread import run_sync
 from mcp import MCPError, types
+from mcp.server.apps import client_supports_apps
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
@@ -62,12 +63,11 @@ def client_name(context: Context[None, Any]) -> str | None:
 class ServerExtension(Extension):
     """What an extension adds to the MCP server of a hub: the SDK's tools, resources and methods, and these."""
 
+    has_views = False
+    """Whether it shows results as views, in clients that have MCP Apps."""
+
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-
-    def shows(self, _context: AnyContext) -> bool:
-        """Return whether the calling client shows the views of this extension."""
-        return False
 
     def definition(self, tool: types.Tool) -> types.Tool:
         """Return a tool's definition for a client that shows views."""
@@ -84,7 +84,9 @@ class ServerExtension(Extension):
 
 def view_for(added: Iterable[ServerExtension], context: AnyContext) -> ServerExtension | None:
     """Return the extension whose views the calling client shows, if any."""
-    return next((one for one in added if one.shows(context)), None)
+    called_directly = isinstance(context, Context) and context.protocol_version is None
+    shows = not called_directly and client_supports_apps(context)
+    return next(filter(attrgetter("has_views"), added), None) if shows else None
 
 
 ANSWER_SECONDS = 50.0

@@ -293,7 +293,7 @@ def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]
     database, shared_as = config.split_engine_url(url)
     timeout = BaseEntry(engine=url).timeout
     try:
-        takes = hub.engine(database).takes_memories(database, shared_as or name, timeout, hub.options.env)
+        takes = hub.shared.engine(database).takes_memories(database, shared_as or name, timeout, hub.options.env)
     except KbhubError as error:
         return False, (f"Could not find out whether agents may remember in it. {error} Then run this again.",)
     if takes is None:

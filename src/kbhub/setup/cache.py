@@ -46,13 +46,13 @@ RESTING_SECONDS = 3600
 """Age at which an unchanged corpus counts as unused; building the largest one takes minutes."""
 
 _OURS = re.compile(r".+-[0-9a-f]{12}(\.aside(-\d+)?)?\.db(-wal|-shm|\.lock|\.damaged|\.minilm(-journal|\.lock)?)?")
-"""File names from `schema.index_path`, `schema.set_aside`, SQLite and the lock."""
+"""File names from `index_path`, `schema.set_aside`, SQLite and the lock."""
 
 _ASIDE = re.compile(r"\.aside(-\d+)?(?=\.db$)")
 """The part that `schema.set_aside` inserts into a file name."""
 
 _INDEX = re.compile(r".+-[0-9a-f]{12}\.db")
-"""File name from `schema.index_path`."""
+"""File name from `index_path`."""
 
 _CORPUS = re.compile(r"[0-9a-f]{8,64}")
 """Name of a corpus: the digest of its data set."""

@@ -77,7 +77,7 @@ def embed_ahead(
 def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict[int, bytes]:
     """Return the vectors of texts, by key; without those that vanished meanwhile."""
     # Imports numpy, which a server loads with its first search.
-    from kbhub.index.signatures import quantise  # noqa: PLC0415
+    from kbhub.models.static_model import quantise  # noqa: PLC0415
 
     with index.snapshot():
         rows = {row.id: row for row in index.chunks(list(batch.values()))}

@@ -27,7 +27,7 @@ from kbhub.documents.walk import KEPT, Limits, Scan, Traversal, digest_of, is_re
 from kbhub.errors import IndexUnavailable, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
-from kbhub.index.sqlite.schema import noted_damage
+from kbhub.index.sqlite.index import noted_damage
 from kbhub.types import Base, Document, FileEntry, Kind, Problem
 from kbhub.values import Value, counted, struct
 from kbhub.workspace.files import held, private_directory, read_regular, write_atomically

@@ -16,7 +16,7 @@ from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
-from kbhub.index.sqlite.schema import noted_damage
+from kbhub.index.sqlite.index import noted_damage
 from kbhub.models.embedding import Embedder
 from kbhub.sync import comparison
 from kbhub.sync.comparison import Progress
@@ -201,12 +201,12 @@ def _freshen(
         state.forget(index.path)
     unindexed = not os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
     busy = StaleBase(base.id, 0, unindexed, busy=True)
-    compared = paths is None and not due()
-    if not compared and index.path in state.elsewhere and state.is_elsewhere(index.path):
-        return busy
-    if not compared:
+    difference = None
+    if paths is not None or due():
+        if index.path in state.elsewhere and state.is_elsewhere(index.path):
+            return busy
         _refresh(hub, base)
-    difference = None if compared else state.compare(base, index, hub.limits(), paths, due)
+        difference = state.compare(base, index, hub.limits(), paths, due)
     if difference is None:
         # Even if another call has just compared: its result may not be queued yet.
         return StaleBase(base.id, state.behind.get(base.id, 0), new_index=True) if unindexed else None

@@ -25,8 +25,8 @@ from kbhub.documents.walk import Limits, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index.engine import NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text, status_in
-from kbhub.index.signatures import quantise
 from kbhub.models.embedding import Embedder, StaticEmbedder
+from kbhub.models.static_model import quantise
 from kbhub.sync.comparison import DeletedTexts, trusted_time
 from kbhub.types import Base, Document, FileEntry, Kind, Problem
 from kbhub.values import moment_of, struct

@@ -21,8 +21,8 @@ from kbhub.documents.walk import Limits, Scan, digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.engine import NewDocument
 from kbhub.index.references import chunk_key
-from kbhub.index.sqlite.index import IndexWriter, SqliteIndex
-from kbhub.index.sqlite.schema import noted_damage, remedy, set_aside
+from kbhub.index.sqlite.index import IndexWriter, SqliteIndex, noted_damage
+from kbhub.index.sqlite.schema import remedy, set_aside
 from kbhub.models.embedding import Embedder
 from kbhub.sync import indexer
 from kbhub.sync.comparison import (
@@ -230,7 +230,7 @@ class Run:
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
         """Return what was done, with the documents and chunks in the index now."""
-        added, changed = [len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed)]
+        added, changed = len(set(self.fresh) - self.left_out.keys()), len(set(self.changed) - self.left_out.keys())
         if self.paths is None:
             documents = len(self.scan.files) - len(self.files.unread)
         return SyncReport(

@@ -17,7 +17,7 @@ from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
-from kbhub.index.sqlite.schema import noted_damage
+from kbhub.index.sqlite.index import noted_damage
 from kbhub.render.report import Listing, records
 from kbhub.render.search import search_notes, search_report, verdict_words
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 from mcp import MCPError
-from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp.server.extension import MethodBinding, RequestHandler
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.mcpserver import Context
 from mcp.types import INVALID_PARAMS, CallToolResult, PaginatedRequestParams, Tool
 
 from kbhub import __version__
@@ -21,8 +20,6 @@ from kbhub.types import SearchResult
 from kbhub.workspace.extensions import load
 
 if TYPE_CHECKING:
-    from mcp.server import ServerRequestContext
-
     from kbhub.memory.results import MemoryList
 
 VIEWS = {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}
@@ -39,11 +36,7 @@ class Apps(ServerExtension):
     """Shows hits and memories as HTML, in clients that have MCP Apps."""
 
     identifier = EXTENSION_ID
-
-    def shows(self, context: Context[Any, Any] | ServerRequestContext[Any, Any]) -> bool:
-        """Return whether the client has MCP Apps."""
-        called_directly = isinstance(context, Context) and context.protocol_version is None
-        return not called_directly and client_supports_apps(context)
+    has_views = True
 
     def definition(self, tool: Tool) -> Tool:
         """Name the view of a tool."""

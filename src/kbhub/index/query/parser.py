@@ -138,9 +138,10 @@ def searchable(text: str) -> str:
     plain = paired(text)
     if not plain or plain.islower():
         return plain
-    words = {word.casefold(): word for _, word in cased_words(plain)}
-    parts = [" ".join(split) for word in words.values() if (split := cased_parts(word))]
-    return " ".join([plain, *parts]) if parts else plain
+    parts = dict[str, str]()
+    for _, word in cased_words(plain):
+        parts[word.casefold()] = " ".join(cased_parts(word))
+    return " ".join([plain, *filter(None, parts.values())])
 
 
 def paired(text: str) -> str:

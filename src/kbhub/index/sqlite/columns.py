@@ -12,8 +12,9 @@ import numpy as np
 
 from kbhub.index.engine import FTS_COLUMNS, FTS_WEIGHTS, K1, B, inverse_document_frequency
 from kbhub.index.query.parser import Term
-from kbhub.index.signatures import Columns, Postings, Signatures, growing, made, roomy, similarity, written
+from kbhub.index.signatures import Columns, Postings, Signatures, growing, made, roomy, written
 from kbhub.index.signatures import sign as sign  # of `packing`, and of the reader
+from kbhub.models.static_model import similarity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

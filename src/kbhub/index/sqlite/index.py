@@ -1,9 +1,11 @@
-"""The reader and the writer of an index file: rankings, statistics and documents; one writer per base, see `sync`."""
+"""The file of an index, its reader and its writer: rankings, statistics, documents; one writer per base, see `sync`."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,7 @@ from kbhub.index.engine import PACKED_FROM, WORD, Index, NewDocument, Snapshot, 
 from kbhub.index.query.parser import Term
 from kbhub.index.references import embedded_text
 from kbhub.index.sqlite import schema
-from kbhub.types import Chunk, Problem
+from kbhub.types import Base, Chunk, Problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +35,41 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchErro
 """SQLite errors of a damaged file; our statements cause none of them otherwise."""
 
 NOT_THERE = "it does not exist yet"
+
+MOST_SAID = 300
+
+NAME_CHARACTERS = 48
+"""Most characters of a folder's name in that of its index: file systems allow 255 bytes, at up to four per
+character."""
+
+_NAME = re.compile(r"[^\w.-]+")
+
+
+def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
+    """Return the path of a base's index: a readable name, and a hash of the real path and of what is indexed.
+
+    Versions of kbhub with other tables, and other embedding models (None: the packaged one), have their own indexes in
+    the same cache, or each would undo the other's work. The base's own `cache_dir` wins over `cache`.
+    """
+    name = base.path.name
+    if name.lstrip(".") == "knowledge":
+        name = f"{base.path.parent.name}-knowledge"
+    filters = [base.only, base.include, base.exclude, *(["inlineTags"] if base.inline_tags else [])]
+    taken = json.dumps(filters) if any(filters) else ""
+    taken += f"\0sessionsOf {base.sessions_of}" if base.sessions_of else ""
+    made_by = f"{schema.SCHEMA_VERSION}\0{model or ''}"
+    digest = hashlib.sha256(f"{base.path}\0{taken}\0{made_by}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    readable = _NAME.sub("-", name)[:NAME_CHARACTERS].strip("-.") or "base"
+    return (base.cache_dir or cache / "bases") / f"{readable}-{digest}.db"
+
+
+def noted_damage(path: Path) -> str | None:
+    """Return why an index must be rebuilt, or None if it need not be."""
+    try:
+        with open(f"{path}{schema.DAMAGED}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib is slower
+            return " ".join(file.read(MOST_SAID).split()) or "it is damaged"
+    except OSError:
+        return None
 
 
 class SqliteIndex(Index):

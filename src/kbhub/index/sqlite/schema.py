@@ -1,12 +1,9 @@
-"""The tables of an index file, its location, and how it is opened."""
+"""The tables of an index file, and how it is opened."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
-import re
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -20,7 +17,6 @@ import apsw
 
 from kbhub.index.engine import FTS_COLUMNS, FTS_WEIGHTS, numbers
 from kbhub.index.query.parser import TOKENIZER
-from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -50,12 +46,6 @@ BUSY_MS = 5000
 
 HASH_BYTES = 16 << 20
 """Bytes of postings that FTS5 collects before it writes a segment: fewer segments in a first build."""
-
-NAME_CHARACTERS = 48
-"""Most characters of a folder's name in that of its index: file systems allow 255 bytes, at up to four per
-character."""
-
-_NAME = re.compile(r"[^\w.-]+")
 
 _TABLES = f"""
 CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY) WITHOUT ROWID;
@@ -121,24 +111,6 @@ SELECT sql FROM sqlite_schema WHERE sql NOT GLOB 'CREATE TABLE ''fts_*' AND sql 
 
 # `vector` is deliberately a plain table: sqlite-vec compares its rows as fast as those of a vec0 table, they can be
 # read without the extension, and a filter is an ordinary WHERE.
-
-
-def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
-    """Return the path of a base's index: a readable name, and a hash of the real path and of what is indexed.
-
-    Versions of kbhub with other tables, and other embedding models (None: the packaged one), have their own indexes in
-    the same cache, or each would undo the other's work. The base's own `cache_dir` wins over `cache`.
-    """
-    name = base.path.name
-    if name.lstrip(".") == "knowledge":
-        name = f"{base.path.parent.name}-knowledge"
-    filters = [base.only, base.include, base.exclude, *(["inlineTags"] if base.inline_tags else [])]
-    taken = json.dumps(filters) if any(filters) else ""
-    taken += f"\0sessionsOf {base.sessions_of}" if base.sessions_of else ""
-    made_by = f"{SCHEMA_VERSION}\0{model or ''}"
-    digest = hashlib.sha256(f"{base.path}\0{taken}\0{made_by}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    readable = _NAME.sub("-", name)[:NAME_CHARACTERS].strip("-.") or "base"
-    return (base.cache_dir or cache / "bases") / f"{readable}-{digest}.db"
 
 
 def open_reader(path: Path) -> apsw.Connection:
@@ -214,18 +186,6 @@ def _check(connection: apsw.Connection, path: Path) -> None:
         raise ValueError("its tables are not those of an index of kbhub")
     if connection.execute("SELECT value FROM meta WHERE key = ?", (NAME,)).get != path.name:
         raise ValueError(ANOTHERS)
-
-
-def noted_damage(path: Path) -> str | None:
-    """Return why an index must be rebuilt, or None if it need not be."""
-    try:
-        with open(f"{path}{DAMAGED}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib is slower
-            return " ".join(file.read(MOST_SAID).split()) or "it is damaged"
-    except OSError:
-        return None
-
-
-MOST_SAID = 300
 
 
 def set_aside(path: Path) -> Path:

@@ -32,7 +32,7 @@ from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
 from kbhub.render.search import contribution_of, heading_path, verdict_words, why
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
-from kbhub.search.document_signals import FADING_DAYS, strength
+from kbhub.search.document_signals import FADING_DAYS
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, moment_of, struct
@@ -118,14 +118,10 @@ DAYS_AHEAD = 200
 
 def strength_curve(memory: MemoryFile, now: float) -> dict[str, Any]:
     """Return the points (day, 1 - strength) of a line from a memory's last use on, and on which day `now` is."""
-    last, uses = memory.last_use(), memory.use.uses if memory.use else 0
-
-    def point(day: float) -> str:
-        value = strength(memory.facts.source, uses, last, last + day * DAY_SECONDS, memory.facts.misleading)
-        return f"{day},{1 - value:.3f}"
-
+    last = memory.last_use()
+    points = [f"{day},{1 - memory.strength(last + day * DAY_SECONDS):.3f}" for day in (0, FADING_DAYS, DAYS_AHEAD)]
     elapsed = min(max(0.0, (now - last) / DAY_SECONDS), DAYS_AHEAD)
-    return {"points": " ".join(map(point, (0, FADING_DAYS, DAYS_AHEAD))), "now": round(elapsed, 1), "days": DAYS_AHEAD}
+    return {"points": " ".join(points), "now": round(elapsed, 1), "days": DAYS_AHEAD}
 
 
 PART_CHARACTERS = 200_000

@@ -100,7 +100,7 @@ def _split(text: str, otherwise: str) -> tuple[str, str]:
 def base_findings(hub: Hub, base: Base) -> list[Finding]:
     """Check a base; a sound one gives a single finding that says so."""
     if base.engine:
-        findings: list[Finding] = hub.engine(base.engine).findings(hub, base)
+        findings: list[Finding] = hub.shared.engine(base.engine).findings(hub, base)
         return findings
     index = hub.index(base)
     # Without a lock file nobody holds the lock, and `is_being_indexed` would create one.
