@@ -106,18 +106,18 @@ def _mapping_of(written: str) -> dict[str, Any]:
 
 
 def memory_rows(
-    index: Index, prefix: str = "", paths: Sequence[str] | None = None
-) -> list[tuple[str, str, tuple[str, ...], dict[str, Any], int]]:
-    """Return (path, title, tags, front matter, mtime in ns) of documents with a prefix, or of those at some paths."""
-    where = "" if paths is None else "WHERE path IN @texts"
+    index: Index, prefix: str = "", ids: Sequence[int] | None = None
+) -> list[tuple[str, str, tuple[str, ...], dict[str, Any], int, int]]:
+    """Return (path, title, tags, front matter, mtime in ns, id) of documents with a prefix, or of some by their ids."""
+    where = "" if ids is None else "WHERE id IN @ids"
     rows = index.rows(
-        f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
-        *([] if paths is None else [list(paths)]),
+        f"SELECT path, title, tags, front_matter, mtime_ns, id FROM document {where} ORDER BY path",
+        *([] if ids is None else [numbers(ids)]),
     )
     with index.sound():
         return [
-            (path, title, texts_of(tags), _mapping_of(front), abs(mtime))
-            for path, title, tags, front, mtime in rows
+            (path, title, texts_of(tags), _mapping_of(front), abs(mtime), document)
+            for path, title, tags, front, mtime, document in rows
             if path.startswith(prefix)
         ]
 

@@ -103,7 +103,7 @@ def known(hub: Hub, shelf: MemoryFolder) -> list[MemoryFile]:
     uses = uses_of(hub).all(shelf.place)
     memories: dict[str, MemoryFile] = {}
     with suppress(IndexUnavailable), hub.index(shelf.base).snapshot() as index:
-        for path, title, tags, front, moment in memory_rows(index, shelf.prefix) if indexed else ():
+        for path, title, tags, front, moment, _ in memory_rows(index, shelf.prefix) if indexed else ():
             if path in indexed:
                 facts = facts_of(path, front, tags)
                 memories[path] = MemoryFile(shelf, path, title, facts, moment / 1e9, uses.get(facts.id))

@@ -150,9 +150,8 @@ class MemoryFile:
 
     def strength(self, now: float) -> float:
         """Return its strength at the given time, seconds since the epoch."""
-        return strength(
-            self.facts.source, self.use.uses if self.use else 0, self.last_use(), now, self.facts.misleading
-        )
+        last, uses = last_use(self.facts, self.use, self.written), self.use.uses if self.use else 0
+        return strength(self.facts.source, uses, last, now, self.facts.misleading)
 
 
 def checked_text(text: str) -> str:

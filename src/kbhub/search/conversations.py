@@ -334,9 +334,9 @@ def _declared(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> Iterator[t
                     if selection is None or chunk in selection.chunks:
                         newer = Candidate((number, chunk), key)
                 if newer and not certain:  # similar: does it answer nearly as well, and is it the later word?
+                    said = [Statement(chunk.text[chunk.prose :]) for _, chunk, _ in bases.texts([older, newer])]
                     new, changed = facts_in(bases, [key])[key], facts.updated or facts.created or 0.0
                     aside = new.misleading or facts.rejected or new.rejected
-                    said = [Statement(chunk.text[chunk.prose :]) for _, chunk, _ in bases.texts([older, newer])]
                     near = (newer.score >= LEAST_DECLARED * older.score or ends(*said)) and not _asks_older(plan, *said)
                     newer = newer if near and not aside and (new.created or 0.0) >= changed else None
                 if newer:

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -341,15 +341,13 @@ def uses_of(hub: Hub) -> UseCounts:
     return UseCounts(memories_folder(hub.data) / USES_NAME)
 
 
-def facts_in(bases: OpenBases, keys: Sequence[Key]) -> dict[Key, Facts]:
-    """Return the front matter of documents of bases of memories; others are left out. Cached in `bases`."""
-    wanted = [key for key in keys if bases.open[key[0]].base.kind == "memory"]
-    for number, ids in by_base(set(wanted) - bases.facts.keys()).items():
-        rows = bases.documents([(number, document) for document in ids])
-        keys_of = {row.path: key for key, row in rows.items()}
-        for path, _, tags, front, _ in memory_rows(bases.open[number].index, paths=list(keys_of)):
-            bases.facts[keys_of[path]] = facts_of(path, front, tags)
-    return {key: bases.facts[key] for key in wanted if key in bases.facts}
+def facts_in(bases: OpenBases, keys: Iterable[Key]) -> Mapping[Key, Facts]:
+    """Read the front matter of documents of bases of memories; return that of all that were read, see `bases.facts`."""
+    for number, ids in by_base(set(keys) - bases.facts.keys()).items():
+        if bases.open[number].base.kind == "memory":
+            for path, _, tags, front, _, document in memory_rows(bases.open[number].index, ids=ids):
+                bases.facts[number, document] = facts_of(path, front, tags)
+    return bases.facts
 
 
 def recency(age: float, weight: float) -> float:
@@ -364,7 +362,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     weights, without = [*map(attrgetter("base.weight"), bases.open)], plan.query.without
     for hit in () if "weight" in without else hits:
         hit.multiply("weight", weights[hit.key[0]] / max(weights))
-    memories = {} if "strength" in without else facts_in(bases, [hit.document_key for hit in hits])
+    memories = {} if "strength" in without else facts_in(bases, map(attrgetter("document_key"), hits))
     rows, counted = bases.documents(memories), dict[int, Mapping[str, Use]]()
     for hit in hits if memories else ():
         if facts := memories.get(hit.document_key):
