@@ -120,14 +120,6 @@ def test_of_a_long_query_the_beginning_is_read_a_long_list_of_refs_whole_and_too
         tags(hub, ["*" * (LONGEST_NAME + 1)])
 
 
-@pytest.mark.parametrize("text", ["*", "a/", "x", "[", "{a,b}", "@", "#", "../", ":1-2"])
-def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
-    """Whatever it would mean, read or written; it is shown in part."""
-    ref = text * (LONGEST_REF * 50 // len(text))
-    (unread,) = place.hub().read([ref]).unread
-    assert f"at most {LONGEST_REF:,} characters" in unread.message
-
-
 @pytest.mark.parametrize("text", ["null", "[1, 2]", '{"a": 1}', '["x"]', "true", "5", '"x"'])
 def test_a_text_that_is_json_stays_a_text(window, place, text):
     written = window.ask(call("write_document", ref="json.md", text=text, mode="create"))

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,26 +14,7 @@ from kbhub.reading.graph import resolved_links
 from kbhub.reading.links import MOST_OTHERS, PathTable
 from kbhub.reading.neighbours import related, tags
 
-DEPLOY = """---
-aliases: [Shipping]
-tags: [deploy, team/ops]
-related:
-  - runbooks/rollback
-  - "[[Canary|one in ten]]"
-  - ops@oncall
-  - nowhere
-  - https://example.com/page
----
-# Deploying
-
-Look at [how to go back](../runbooks/rollback.md#by-hand), and
-again [back](../runbooks/rollback.md) or [[Canary#watch]].
-
-![[plan.png]] and [the script](../deploy.sh), [source](../../src/main.py), [gone](gone.md),
-[far](../../../../elsewhere.md), [on call][oncall], [[ops@oncall]], [[nobase@x]], [mine](#deploying).
-
-[oncall]: ops@oncall.md
-"""
+DEPLOY = Path(__file__).with_name("linked.md").read_text("utf-8")
 
 
 @pytest.fixture

@@ -182,12 +182,10 @@ def test_braces_are_written_out_and_one_ref_names_several_documents(hub):
         expand_braces("{a,b}" * 40)
 
     for refs, found in (
-        (["runbooks/*.md"], ["runbooks/canary.md", "runbooks/rollback.md"]),
         (["runbooks/**"], ["runbooks/canary.md", "runbooks/old/legacy.md", "runbooks/rollback.md"]),
         (["[cd]*.md"], ["guides/café.md", "guides/deploy.md", "runbooks/canary.md"]),
         *((["two@*.md"], ["two@shared.md", "two@two.md"]), (["one.m?"], ["one@one.md"])),
         (["guides/cafe\u0301.*"], ["guides/café.md"]),
-        (["guides/{deploy,café}.md"], ["guides/deploy.md", "guides/café.md"]),
         (["{guides/d*,runbooks/{c,r}*}.md"], ["guides/deploy.md", "runbooks/canary.md", "runbooks/rollback.md"]),
         ("guides/{deploy,café}.md, Canary", ["guides/deploy.md", "guides/café.md", "runbooks/canary.md"]),
         *(([name], [name]) for name in ("notes [old].md", "x{1,2}.md")),

@@ -1,5 +1,7 @@
 """A ref leads to the text that is on disk now, in answers that keep their size, and the rest can be asked for."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,25 +11,7 @@ from kbhub.errors import UsageError
 from kbhub.index.references import ParsedRef, parse_reference
 from kbhub.reading.read import ANSWER_BYTES, FRAME_BYTES, LEAST_BYTES, ReadOptions
 
-DEPLOY = """---
-tags: [ops]
----
-# Deploy
-
-Push a tag.
-
-## Roll back
-
-Run the rollback job.
-
-### By hand
-
-Copy the old files.
-
-## Canary
-
-One in ten.
-"""
+DEPLOY = Path(__file__).with_name("sections.md").read_text("utf-8")
 
 
 @pytest.fixture

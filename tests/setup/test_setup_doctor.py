@@ -23,9 +23,9 @@ def user(environment):
     return environment
 
 
-def register(user, *argv, client=".cursor", **more):
+def register(user, *argv, client=".cursor", name="kbhub", **more):
     entry = {"command": argv[0], "args": list(argv[1:]), **more}
-    return user.write(user.home / client / "mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
+    return user.write(user.home / client / "mcp.json", json.dumps({"mcpServers": {name: entry}}))
 
 
 def findings(user):
@@ -51,8 +51,8 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
 
 
 @pytest.mark.parametrize("command", ["/gone/kbhub", "kbhub"])
-def test_a_command_that_does_not_exist_is_an_error_with_a_remedy(user, command):
-    register(user, command, "serve")
+def test_a_command_that_does_not_exist_is_an_error_with_a_remedy_whatever_the_server_is_called(user, command):
+    register(user, command, "serve", name="notes")
     (finding,) = findings(user)
     assert (finding.level, finding.subject) == ("error", "Cursor")
     assert f"starts {command}, which does not exist" in finding.message

@@ -244,17 +244,11 @@ def test_it_is_written_and_goes_again(account):
 
     assert code == 0
     command = re.search(r"^const COMMAND = (.*)$", file.read_text(), re.MULTILINE)
-    assert json.loads(command[1])[-1].endswith("kbhub")
-    code, out, _ = account.run("--client", "opencode", "--hooks", "--yes")
-    assert "unchanged" in out
+    assert [*json.loads(command[1]), "serve", "--connect"] == account.wanted()
     theirs = file.with_name("theirs.js")
     theirs.write_text("export default {}")
     account.run("--client", "opencode", "--remove", "--yes")
     assert (file.exists(), theirs.exists()) == (False, True)
-
-    file.write_text("// mine\n")
-    code, out, _ = account.run("--client", "opencode", "--hooks", "--yes")
-    assert (code, file.read_text()) == (1, "// mine\n")
 
 
 @pytest.mark.skipif(NODE is None or sys.platform == "win32", reason="needs node and a script to run")

@@ -2,6 +2,7 @@
 
 import hashlib
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -38,17 +39,7 @@ def ship_{n}(order):
     return order.address
 '''
 
-GO = """package shop
-
-// Pay pays.
-func Pay(amount int) int {
-\treturn amount * 2
-}
-
-func Refund(amount int) int {
-\treturn -amount
-}
-"""
+GO = Path(__file__).with_name("pay.go").read_text("utf-8")
 
 
 def by_page(report):
