@@ -273,11 +273,6 @@ def test_any_text_can_be_taken_apart(text):
         assert set(one.text.split()) <= set(text.split()) | {"```"}
 
 
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_tokens_grow_with_the_text(one, other):
-    assert estimated_tokens(one + "\n" + other) >= max(estimated_tokens(one), estimated_tokens(other)) - 1
-
-
 def test_items_of_a_long_list_stand_alone_with_their_lines_and_the_excerpt_that_supports_a_sentence_is_there():
     """Prose takes some four letters a token, and Han characters one each."""
     assert 9 <= estimated_tokens("The quick brown fox jumps over the lazy dog.") <= 14

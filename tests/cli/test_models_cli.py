@@ -41,8 +41,6 @@ def test_files_are_ordered_by_grade_those_without_one_last_and_without_a_model_i
 
     server.models.clear()
     assert "`ollama pull qwen3:0.6b`" in kbhub("dev", "rerank", "x", "lunch.md", code=1).err
-    assert "Cannot read gone.md" in kbhub("dev", "rerank", "x", "gone.md", code=2).err
-    assert "Nothing to rerank" in kbhub("dev", "rerank", "x", code=2).err
 
 
 def test_a_text_has_a_vector_unless_there_is_no_embedder(kbhub, monkeypatch):

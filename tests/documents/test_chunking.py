@@ -98,11 +98,6 @@ class TestFrontMatter:
         assert (only.text, only.prose) == ("---\na: b: c\n---\ntext", 0)
 
 
-@pytest.mark.parametrize("text", ["", "\n", " \n\t\n\n", "\ufeff"])
-def test_blank_documents_have_no_chunks(text):
-    assert chunk(text) == []
-
-
 class TestBlocks:
     @pytest.mark.parametrize(("above", "kept"), [(words(100) + "\n", "## Example"), ("", "For instance:")])
     def test_a_heading_or_short_introduction_stays_with_a_block_that_just_fits(self, above, kept):

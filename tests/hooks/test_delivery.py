@@ -157,15 +157,6 @@ def test_a_superseded_or_forgotten_memory_is_not_told(shop, environment):
     assert gone.ref not in calls(text)
 
 
-def test_a_prompt_that_names_a_file_brings_what_is_about_it(shop, environment):
-    ref = remember(shop, "charge() must not round: cents are integers.", about=["src/pay.py::charge"]).memory.ref
-    for number, prompt in enumerate(["have a look at @src/pay.py, in charge", "does `charge` in src/pay.py:3 work?"]):
-        text = said(shop, event("prompt", environment.project, prompt=prompt, session=f"s{number}"))
-        assert calls(text)[:2] == [ref, "webhooks.md"]
-    text = said(shop, event("prompt", environment.project, prompt="what else stands in src/pay.py?", session="s3"))
-    assert calls(text) == ["webhooks.md"]
-
-
 def test_a_prompt_that_names_a_document_by_its_title_brings_it(shop, environment):
     environment.write("knowledge/naming.md", "# Naming of branches\n\nEvery branch begins with the ticket.\n")
     environment.write("knowledge/short.md", "# Add file\n\nFiles are added with care and love.\n")
@@ -220,19 +211,6 @@ def test_a_pitfall_that_the_start_told_comes_first_once_more_with_its_file(shop,
     for source in ("startup", "compact"):
         assert ref in calls(said(shop, event("session-start", environment.project, source=source)))
         assert [calls(said(shop, works))[:1] for _ in range(2)] == [[ref], []]
-
-
-def test_more_memories_than_fit_come_a_few_at_a_time(shop, environment):
-    refs = {
-        remember(shop, f"Rule {number} of charging, {word}.", about=["src/pay.py"]).memory.ref
-        for number, word in enumerate(["apples", "bridges", "candles", "doors", "engines", "ferries", "gardens"])
-    }
-    told = []
-    for _ in range(4):
-        told += calls(said(shop, reading(environment.project, "src/pay.py")))
-    assert len(told) == len(set(told))
-    assert set(told) == refs | {"webhooks.md"}
-    assert said(shop, reading(environment.project, "src/pay.py")) == ""
 
 
 @pytest.mark.parametrize("letters", ["漢字🙂", "a<b<c "])
@@ -334,7 +312,7 @@ def test_a_pitfall_about_the_named_file_comes_first(shop, environment, tags):
         reading(environment.project, "src/pay.py", session="a"),
         event("prompt", environment.project, prompt="round the sum in src/pay.py", session="b"),
     ):
-        assert re.findall(r'read\(refs="([^"]+)"\)', deliver(shop, what).text)[0] == pitfall
+        assert calls(said(shop, what))[0] == pitfall
 
 
 def test_a_document_tagged_pitfall_comes_before_memories_with_the_line_that_names_the_file(shop, environment):

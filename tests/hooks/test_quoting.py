@@ -202,7 +202,6 @@ def test_consent_is_asked_for_taken_back_and_shown(shop, environment, kbhub):
     assert not may_speak(environment.hub())
     kbhub("base", "trust", "--documents", code=0)
     assert may_speak(environment.hub())
-    assert kbhub("base", "trust", "--documents", "--writable", code=2).err
 
 
 def test_without_a_project_there_is_nothing_to_allow(environment):

@@ -10,7 +10,7 @@ import pytest
 from conftest import NOON, make_repository
 from kbhub.errors import DocumentNotFound, MemoriesUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite.index import IndexWriter, index_path
-from kbhub.memory.catalog import count_refs, definition, subjects_changed
+from kbhub.memory.catalog import definition, subjects_changed
 from kbhub.memory.changes import forget, remember
 from kbhub.memory.exchange import exchange
 from kbhub.memory.lists import memories, restore
@@ -185,14 +185,6 @@ def test_confirming_strengthens_and_to_be_shown_does_not(environment, hub, clock
     done = remember(hub, id=one.id)
     assert (done.did, done.memory.uses, done.memory.strength) == ("confirmed", 1, 0.6)
     assert environment.memories()[0].read_bytes() == before
-
-
-def test_reading_and_citing_count_as_use(environment, hub):
-    environment.write("knowledge/a.md", "# Cats\n")
-    one = remember(hub, VPN).memory
-    count_refs(hub, [one.ref for one in hub.read([one.ref, "a.md"]).readings])
-    count_refs(hub, [one.ref, "nothing.md", "x@y.md"])
-    assert memories(hub).memories[0].uses == 2
 
 
 def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, hub, clock):

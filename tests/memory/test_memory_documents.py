@@ -257,18 +257,6 @@ def test_a_faded_memory_ranks_below_a_fresh_equal_and_use_lifts_it_above(hub, cl
     assert place(result, "alpha") < place(result, "gamma")
 
 
-def test_a_strong_old_memory_does_not_bury_a_better_document(environment, hub):
-    environment.write(
-        "knowledge/rollback.md",
-        "# Rolling back a release\n\nTo roll back a release run `orchard rollback production` and tell the team.\n",
-    )
-    made = remember(hub, "Releases are announced in the channel of the team.", scope="project")
-    search(hub, "release")
-    for _ in range(30):
-        count_refs(hub, [made.memory.ref])
-    assert search(hub, "how do I roll back a release").hits[0].path == "rollback.md"
-
-
 OLD = "The cleanup job runs at 2 am."
 NEW = "Cleanup runs at 4 am to stay clear of the backup."
 QUESTION = "when does the job run?"

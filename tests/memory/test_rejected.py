@@ -132,7 +132,6 @@ def test_on_the_command_line(kbhub, environment):
     assert "misled 1 time" in kbhub("memories", code=0).out
     assert "outdated: said to be misleading" in kbhub("search", QUESTION, code=0).out
     assert "said to be misleading" in kbhub("audit", "memory", "--check", "memories").out
-    kbhub("remember", "--misleading", TRIED, code=2)
 
 
 def test_what_misled_is_weaker_and_no_hook_brings_it_until_it_is_confirmed(shop, environment, clock):
