@@ -96,8 +96,7 @@ def _section(listing: Listing, body: str, record: Record) -> str:
         if field not in (name, body) and (cell := _markdown_cell(record.get(field)))
     ]
     text = neutralised(_text(record.get(body), "\n")).rstrip("\n")
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = "`" * (1 + max(map(len, re.findall("`{3,}", text)), default=2))
     return f"## {_markdown_cell(record.get(name))}\n\n{''.join(facts)}\n{fence}markdown\n{text}\n{fence}\n"
 
 

@@ -227,14 +227,12 @@ def test_many_answers_at_a_time_do_not_stop_the_page(project):
             assert b"event: answer" in connection.getresponse().read()
 
 
-NAMES = ["q", "ref", "base", "path", "id", "action", "scope"]
-NAMES += ["offset", "hit", "mode", "token", "text", "around", "from"]
+NAMES = ["q", "ref", "base", "path", "id", "action", "scope", "offset", "mode", "token", "text", "around", "from"]
+ODD_VALUES = ("rollback.md:1-9999999999999999999999", "\0", "kind:", "age:<99999999999999d", '"', "a" * 5000, "..")
 VALUES = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(
-        ["rollback.md", "project", "memory", "forget", "merge", "edit", "move", "restore", "1", "-1", ".."]
-    ),
-    st.sampled_from(("rollback.md:1-9999999999999999999999", "\0", "kind:", "age:<99999999999999d", '"', "a" * 5000)),
+    st.sampled_from(["rollback.md", "project", "memory", "forget", "merge", "edit", "move", "restore", "1", "-1"]),
+    st.sampled_from(ODD_VALUES),
 )
 PAIRS = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=5).map(
     lambda pairs: "&".join(f"{name}={quote(value.encode('utf-8', 'replace'))}" for name, value in pairs).encode()
@@ -338,6 +336,8 @@ def test_only_callouts_look_like_callouts_an_indented_component_is_no_code_and_f
     assert re.findall(r'<(?:a href|li id)="#?doc-([^"]*)"', shown) == ["fn1", "fn1", "fnref1"]
     assert "[^" not in shown
     assert "fnord" not in shown
+    shown = html("a\n\nb\n\n<p class='found cite'>c</p>\n\n<p title='<' class=found>d")
+    assert re.findall('class="([^"]*)">(.)', shown) == [("found", "a"), ("found", "b"), ("cite", "c")]
 
 
 def test_tags_that_can_be_shown_are_and_media_are_links_and_placeholders_stay():

@@ -103,6 +103,10 @@ def test_hits_are_walked_with_arrows_and_none_is_fetched_while_one_types_or_pass
 
 def test_the_palette_goes_to_pages_commands_documents_and_memories(shared_tab):
     page = shared_tab.go("/read?ref=rollback.md")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("fails")  # a heading of this document, once and without its title
+    expect(page.locator("#places li", has_text="When it fails")).to_have_text("When it fails")
+    page.keyboard.press("Escape")
     titles = {"around": "Graph", "take it": "Deploying", "sync": "Health", "on ca": "On call", "staging": "The staging"}
     for typed, title in titles.items():
         page.keyboard.press("Control+k")

@@ -23,11 +23,12 @@ def test_search_answers_as_one_types(shared_tab):
     expect(page.locator(".hit").first).to_contain_text("Rolling back")
     expect(page.locator("mark").first).to_have_text("Roll")
     expect(page).to_have_url(f"{shared_tab.opened.origin}/?q=rolling+back&mode=hybrid")
+    expect(page.get_by_role("status").filter(visible=True)).to_have_text(re.compile(r"^\d+ hits"))  # read out
     cookies = page.context.cookies()
     page.context.clear_cookies()
     page.locator("#q").fill("zebras")
     expect(page.locator("#results")).to_have_text("Open this page with the address printed by kbhub ui.")
-    expect(page.locator("h1")).to_have_text(["Search"])
+    expect(page.locator("#results h1")).to_have_count(0)
     expect(page).to_have_url(re.compile("rolling"))
     page.context.add_cookies(cookies)
     shared_tab.complaints.clear()
@@ -51,13 +52,8 @@ def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_on
     environment.write("knowledge/a.md", text)
     (hub := environment.hub()).sync()
     with hub.index(hub.discovery().project).snapshot() as index:
-        assert [place[3:] for place in named_places(index)] == [
-            ("", 1),
-            ("One two", 3),
-            ("C#", 9),
-            ("a b", 15),
-            ("c", 17),
-        ]
+        named = [place[3:] for place in named_places(index)]
+    assert named == [("", 1), ("One two", 3), ("C#", 9), ("a b", 15), ("c", 17)]
 
 
 def test_an_audit_of_the_same_documents_stands_unless_it_failed_or_is_long_ago(environment, hub, clock):

@@ -136,7 +136,7 @@ def read(
     """Print documents, or parts of them, as they are on disk.
 
     A ref is a path in the project base, ID@PATH or ID/PATH in another, the end of a path or a page's address if only
-    one document has it, a number (ADR-7), title, docid (quote it: '#a1b2c3'), or a path from the working directory.
+    one document has it, a number (ADR-7), title, docid (quote it: '#a1b2c3'), id of a memory, or a path from here.
     Append :LINE, :FROM-TO, :FROM:COUNT or '#Heading' for a part. Name several with commas, 'runbooks/*.md' or
     '{a,b}.md' (quote patterns).
 

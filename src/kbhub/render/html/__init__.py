@@ -6,6 +6,7 @@ import hashlib
 import html as entities
 import posixpath
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -177,9 +178,10 @@ _ATTRIBUTES = {
     "*": {"id", "class"},
 }
 
-_CLASSES = re.compile(
-    rf"found|inert|cite|tabs|task|callout|callout-[\w-]+|plain|prose|language-[\w+-]+|{CODE_CLASS}\w+"
-)
+FOUND = f"found-{secrets.token_hex(8)}"
+"""Class of what was found, until HTML is clean; no document can have guessed it."""
+
+_CLASSES = re.compile(rf"{FOUND}|inert|cite|tabs|task|callout(-[\w-]+)?|plain|prose|language-[\w+-]+|{CODE_CLASS}\w+")
 
 
 @struct
@@ -386,7 +388,7 @@ def _tabbed(tokens: Sequence[Token]) -> list[Token]:
     made, quotes, groups = list[Token](), list[list[Token] | None](), 0
     for at, token in enumerate(tokens):
         tabs = quotes[-1] if quotes else None
-        if "found" in str(token.attrs.get("class")):
+        if FOUND in str(token.attrs.get("class")):
             for around in filter(None, quotes):
                 around[-1].meta["found"] = True
         if token.type == "blockquote_open":
@@ -429,13 +431,13 @@ def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]
         if token.type == "heading_open" and not _is_tab(tokens, at):
             token.attrSet("id", f"line-{first}")
         if token.type != "blockquote_open" and any(begin <= last and first <= end for begin, end in found):
-            token.attrJoin("class", "found")
+            token.attrJoin("class", FOUND)
 
 
 def _clean(html: str, addresses: Addresses, issued: set[str]) -> str:
     def attribute(tag: str, name: str, value: str) -> str | None:
         if name == "class":
-            return " ".join(word for word in value.split() if _CLASSES.fullmatch(word)) or None
+            return " ".join(word for word in value.split() if _CLASSES.fullmatch(word)).replace(FOUND, "found") or None
         if (tag, name) == ("a", "href"):
             if value in issued or value.startswith(("http://", "https://")):
                 return value

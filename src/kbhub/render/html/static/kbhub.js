@@ -90,6 +90,17 @@ async function searched() {
   history[location.search ? "replaceState" : "pushState"](null, "", `/?${values}`);
   document.title = `${form.q.value || "Search"} · kbhub`;
   begin();
+  tell();
+}
+
+// Tells who listens how many hits there are, when one rests from typing.
+let telling = 0;
+function tell() {
+  clearTimeout(telling);
+  telling = setTimeout(() => {
+    const told = document.querySelector("#told"), said = document.querySelector("#results [data-count]")?.textContent ?? "";
+    if (told.textContent !== said) told.textContent = said;
+  }, 500);
 }
 
 // The hits that are shown, again: of the same page, and with the same one chosen; unless others are under way.
@@ -99,6 +110,7 @@ async function searchedAgain() {
   const same = items().find((item) => item.querySelector("[data-open]").href === current);
   if (same) choose(same);
   else begin();
+  tell();
 }
 document.addEventListener("input", ({ target }) => {
   if (!target.matches("#q, #goto") || !target.form.matches("#search, #palette form")) return;
@@ -175,23 +187,32 @@ function openPalette() {
   listPlaces();
 }
 
-// Below the pages, the palette lists what can be done here: what the page itself offers, under its name as a command.
+// Below the pages, the palette lists what can be done here: what the page itself offers, under its name as a command; and
+// the headings of the open document, before those of others.
+const OWN_HEADINGS = 8;
 async function listPlaces() {
   const places = document.querySelector("#places"), typed = document.querySelector("#goto").value;
   if (!(await fill(places, `/places?q=${encodeURIComponent(typed)}`))) return;
   const words = typed.toLowerCase().split(/\s+/), list = places.querySelector("ul");
-  const rest = list.querySelector("li:not(.page)");
-  for (const does of document.querySelectorAll("[data-command]:not([hidden], :disabled)")) {
-    const name = does.dataset.command;
-    if (!words.every((word) => name.toLowerCase().includes(word))) continue;
-    const item = places.querySelector("template").content.firstElementChild.cloneNode(true);
+  const fit = (all, nameOf) => [...document.querySelectorAll(all)].filter((one) => words.every((word) => nameOf(one).toLowerCase().includes(word)));
+  const [command, heading] = places.querySelectorAll("template"), title = document.querySelector(".trail b")?.textContent;
+  const offer = (does, name, template, before) => {
+    const item = template.content.firstElementChild.cloneNode(true);
     item.querySelector("span span").textContent = name;
     item.querySelector("button").addEventListener("click", () => {
       document.querySelector("#palette").close();
       does.click();
     });
-    list.insertBefore(item, rest);
+    list.insertBefore(item, before);
+  };
+  const rest = list.querySelector("li:not(.page)");
+  fit("[data-command]:not([hidden], :disabled)", (one) => one.dataset.command).forEach((one) => offer(one, one.dataset.command, command, rest));
+  const own = typed.trim() ? fit(".outline a", (one) => one.textContent).slice(0, OWN_HEADINGS) : [], names = own.map((one) => one.textContent);
+  for (const other of list.querySelectorAll("li:has(.of)")) {
+    if (other.querySelector(".of").textContent === title && names.includes(other.querySelector("span").textContent.trim())) other.remove();
   }
+  const others = list.querySelector("li:has(.of), li:has([href^='/?q='])");
+  own.forEach((one) => offer(one, one.textContent, heading, others));
 }
 
 // Opens what the palette lists first for all that was typed.
