@@ -41,67 +41,11 @@ CLAUDE = log(
            "2026-11-02T10:20:00Z", message={"id": "a2", "model": "claude-sonnet-4"}),
 )  # fmt: skip
 
-CODEX = log(
-    {"timestamp": "2026-10-01T08:00:00Z", "type": "session_meta", "payload": {"id": "c-1", "cwd": "/work/api"}},
-    {"timestamp": "2026-10-01T08:00:00Z", "type": "turn_context", "payload": {"model": "gpt-5-codex"}},
-    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [
-        {"type": "input_text", "text": "<environment_context><cwd>/x</cwd></environment_context>"}]}},
-    {"type": "response_item", "timestamp": "2026-10-01T08:00:01Z", "payload": {"type": "message", "role": "user",
-     "content": [{"type": "input_text", "text": "Add a health check"}]}},
-    {"type": "event_msg", "payload": {"type": "user_message", "message": "Add a health check"}},
-    {"type": "response_item", "payload": {"type": "reasoning", "summary": [], "encrypted_content": "zzz"}},
-    {"type": "response_item", "payload": {"type": "function_call", "name": "shell", "arguments": "{\"cmd\":\"ls\"}"}},
-    {"type": "response_item", "payload": {"type": "function_call_output", "output": "main.go"}},
-    {"type": "response_item", "payload": {"type": "message", "role": "assistant",
-     "content": [{"type": "output_text", "text": "Added /healthz."}]}},
-)  # fmt: skip
-
-CURSOR = log(
-    {"role": "user", "message": {"content": [
-        {"type": "text", "text": "<files>x</files>\n<user_query>\nWhy is tax zero?\n</user_query>"}]}},
-    {"role": "assistant", "message": {"content": [
-        {"type": "text", "text": "I look at the rates."},
-        {"type": "tool_use", "name": "Shell", "input": {"command": "make rates", "description": "Build"}},
-        {"type": "tool_use", "name": "StrReplace",
-         "input": {"path": "tax.py", "old_string": "0", "new_string": "0.19"}}]}},
-    {"type": "turn_ended", "status": "success"},
-    {"role": "assistant", "message": {"content": "The rate was missing."}},
-)  # fmt: skip
-"""By reports of users, as Cursor's `agent-transcripts` have no published format."""
-
-GEMINI = log(
-    {"sessionId": "g-1", "projectHash": "abc", "startTime": "2026-09-01T00:00:00Z", "kind": "main"},
-    {"id": "1", "type": "user", "content": [{"text": "Explain the cache"}], "timestamp": "2026-09-01T00:00:01Z"},
-    {"id": "2", "type": "gemini", "content": "", "model": "gemini-3-pro", "toolCalls": [{"name": "read_file"}]},
-    {"id": "2", "type": "gemini", "content": "It is an LRU.", "model": "gemini-3-pro", "thoughts": [{"subject": "x"}],
-     "toolCalls": [{"name": "read_file", "args": {"path": "c.py"}, "resultDisplay": "class Cache"}]},
-    {"id": "3", "type": "user", "content": "A wrong turn"},
-    {"$rewindTo": "3"},
-    {"$set": {"summary": "How the cache works"}},
-)  # fmt: skip
-
-
-def copilot(kind, line_time="2026-11-20T09:00:00.000Z", **data):
-    return {"id": "e", "parentId": None, "timestamp": line_time, "type": kind, "data": data}
-
-
-COPILOT = log(
-    copilot("session.start", sessionId="p-1", version=1, producer="copilot-agent",
-            context={"cwd": "/work/shop", "gitRoot": "/work/shop"}),
-    copilot("system.message", role="system", content="You are the CLI"),
-    copilot("user.message", content="Hidden text of a skill", source="skill-pdf"),
-    copilot("user.message", content="Why is the cart empty?", transformedContent="<now/>Why is the cart empty?"),
-    copilot("assistant.message", messageId="m", model="gpt-5.2", content="", reasoningText="secret thoughts",
-            toolRequests=[{"toolCallId": "t1", "name": "bash"}]),
-    copilot("tool.execution_start", toolCallId="t1", toolName="bash", arguments={"command": "make test"}),
-    copilot("tool.execution_complete", toolCallId="t1", success=True, shellExecution={"exitCode": 2},
-            result={"content": "1 failed", "detailedContent": "a long tale"}),
-    copilot("tool.execution_start", toolCallId="t2", toolName="edit",
-            arguments={"path": "cart.py", "old_str": "ttl=0", "new_str": "ttl=60"}),
-    copilot("tool.execution_complete", toolCallId="t2", success=False, error={"message": "no such text"}),
-    copilot("assistant.message", messageId="n", content="The session expires at once."),
-    copilot("session.compaction_complete", success=True, summaryContent="Carts outlive sessions."),
-)  # fmt: skip
+CODEX, COPILOT, CURSOR, GEMINI = (
+    (Path(__file__).parent / f"sessions/{client}.jsonl").read_bytes()
+    for client in ("codex", "copilot-cli", "cursor", "gemini")
+)
+"""Short logs as these clients write them; Cursor's is made by reports of users, as its format is not public."""
 
 OLD_TURNS = [
     {"id": "1", "type": "user", "content": "Old question"},

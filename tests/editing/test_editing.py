@@ -26,29 +26,7 @@ from trees import snapshot
 pytestmark = pytest.mark.usefixtures("no_pause")
 
 
-ROLLBACK = """---
-# who to ask
-owner: 'Ada'   # until May
-tags:
-  - ops  # always
-  - runbook
----
-# Rolling back
-
-Run `shop rollback`.
-
-## Log
-
-- 2025-01-01 Ada
-
-### Older
-
-- 2024-01-01 Bo
-
-## See also
-
-Nothing.
-"""
+ROLLBACK = Path(__file__).with_name("rollback.md").read_text("utf-8")
 
 
 @pytest.fixture

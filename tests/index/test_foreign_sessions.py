@@ -16,19 +16,8 @@ from kbhub.index.foreign_sessions import LATEST, events, last_change, opened, st
 from kbhub.setup.found import add_found
 from kbhub.types import Query
 
-TABLES = """
-CREATE TABLE session (id text PRIMARY KEY, directory text NOT NULL, title text NOT NULL, time_updated integer NOT NULL,
-    parent_id text);
-CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer, time_updated integer, data text);
-CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, time_created integer, time_updated integer,
-    data text);
-"""
-LATER = """
-CREATE TABLE session_v2 (id text PRIMARY KEY, directory text NOT NULL, title text, time_updated integer NOT NULL,
-    parent_id text);
-CREATE TABLE session_message (id text PRIMARY KEY, session_id text, type text, seq integer, time_created integer,
-    time_updated integer, data text);
-"""
+TABLES, LATER = (Path(__file__).with_name(f"opencode_{version}.sql").read_text("utf-8") for version in (1, 2))
+"""Tables of opencode 1, and those that version 2 adds."""
 AT = 1795781152195
 
 
