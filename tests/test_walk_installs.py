@@ -92,7 +92,6 @@ def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
 def test_pip_installs_the_wheel(wheel, home, venv):
     run(home, venv / "pip", "install", "-q", wheel)
     assert answers(home, venv / "kbhub")
-    assert run(home, venv / "python", "-c", "import kbhub; print(kbhub.__version__)").strip() == __version__
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository, as in a source archive")
@@ -224,10 +223,6 @@ CUT_OFF = ["unshare", "-rn"]
 NO_PROXY_ANSWERS = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
 
 
-def can_be_cut_off():
-    return shutil.which(CUT_OFF[0]) is not None and made(*CUT_OFF, "true").returncode == 0
-
-
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     """A new environment with nothing but the wheel and what it needs."""
@@ -244,7 +239,8 @@ def installed(wheel, tmp_path_factory):
 @pytest.fixture
 def reader(installed, tmp_path):
     """Somebody with an empty home whose `kbhub` is the installed one and has no network."""
-    cut_off = f"{' '.join(CUT_OFF)} " if can_be_cut_off() else ""
+    may = shutil.which(CUT_OFF[0]) and made(*CUT_OFF, "true").returncode == 0  # not on every system
+    cut_off = f"{' '.join(CUT_OFF)} " if may else ""
     made_reader = Reader(tmp_path, f'{cut_off}"{installed}"')
     made_reader.env |= NO_PROXY_ANSWERS
     return made_reader

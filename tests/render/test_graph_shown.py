@@ -1,6 +1,7 @@
 """The link graph on the command line and for a model: readable, bounded, harmless."""
 
 import json
+import re
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_tags_are_shown_as_a_tree_and_related_by_kind_in_every_format(kbhub, env
     assert ",b.md," in kbhub("related", "a.md", "--files", "--kind", "link").out
 
 
+def test_a_model_is_told_what_is_related_by_kind_or_that_nothing_is(environment, snapshot):
+    """Of each neighbour what it shares or says, and how it was reached; docids and scores are left out here."""
+    environment.write("knowledge/a.md", "---\ntags: ops\nrelated: [c]\n---\n# A\n\nSee [the other](b.md#Part).\n")
+    environment.write("knowledge/b.md", "---\ntags: [ops/red]\n---\n# B\n\n## Part\n\n[back](a.md), [again](a.md)\n")
+    environment.write("knowledge/c.md", "---\ntags: ops\nrelated: a\n---\n# C\n")
+    environment.write("knowledge/d.md", "# D\n")
+    hub, kinds = synced(environment), ("link", "backlink", "related", "tag")
+    told, none = (model_answer(related_report(related(hub, ref, limit=1, kinds=kinds)))[0] for ref in ("a.md", "d.md"))
+    assert re.sub(r"#[0-9a-f]{6}|\d\.\d\d", "…", told) == snapshot
+    assert "Nothing related" in none
+
+
 def test_hostile_texts_stay_where_they_are(hostile):
     """No line of an answer is theirs, no control character, no fence, no quote that ends ours."""
     own = ("a.md", "- ", "Li", "Sh", "Si", "Br", "5 tags", "2 documents")
@@ -73,8 +86,3 @@ def test_hostile_texts_stay_where_they_are(hostile):
         assert not {"\x1b", "\x07", "\u202e"} & {*told, *text(report)}
         assert "`" not in told
         assert all(line.startswith(own) for line in told.splitlines())
-
-
-def test_a_lonely_document_is_said_to_be_one(environment):
-    environment.write("knowledge/a.md", "# A\n")
-    assert "Nothing related" in model_answer(related_report(related(synced(environment), "a.md")))[0]

@@ -119,7 +119,6 @@ async def test_who_calls_a_tool_wrongly_is_told_how(shop, mode):
         ("search", {"query": "x", "queries": ["a"] * 6}, "6 other wordings are too many; the maximum is 5."),
         ("read", {}, "read requires `refs`: a string or a list, each item a string."),
         ("read", {"refs": " , "}, "read requires at least one ref in `refs`; "),
-        ("read", {"refs": []}, "read requires at least one ref in `refs`; "),
         ("read", {"refs": ["a.md"] * 51}, "read opens at most 50 refs per call. "),
         ("read", {"refs": "deploy.md", "cursor": "x"}, "`cursor` is not one from kbhub. Copy it in full, or read with"),
         ("related", {"ref": "deploy.md", "kinds": ["links"]}, "related: `kinds` must be a list, each item `link` or "),
@@ -173,6 +172,7 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
         gone = await told(client, "forget", ids=new)
         unknown = await refused(client, "forget", ids=[new])
 
+    assert re.search(r" · project · strength 0\.50 · 0 uses · #ops #gateway$", first)
     assert "Similar but different:\n- " in second
     assert json.loads(options) == {"supersedes": [old]}
     assert keep == f'id="{old}"'
