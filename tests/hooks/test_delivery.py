@@ -305,14 +305,15 @@ def test_names_are_identifiers_and_rare_words_that_the_bases_know(hub, prompt, n
 
 @pytest.mark.parametrize("tags", [["pitfall"], ["Pitfalls"]])
 def test_a_pitfall_about_the_named_file_comes_first(shop, environment, tags):
-    remember(shop, "charge() must not round.", about=["src/pay.py::charge"])
+    """Of a symbol in it, a prompt brings what it names; a file that is read is all of it."""
+    charge = remember(shop, "charge() must not round.", about=["src/pay.py::charge"]).memory.ref
     remember(shop, "Moving it to a thread failed.", about=["src/pay.py"], rejected=True)
     pitfall = remember(shop, "Amounts are in cents.", about=["src/pay.py"], tags=tags).memory.ref
-    for what in (
-        reading(environment.project, "src/pay.py", session="a"),
-        event("prompt", environment.project, prompt="round the sum in src/pay.py", session="b"),
-    ):
-        assert calls(said(shop, what))[0] == pitfall
+    read = calls(said(shop, reading(environment.project, "src/pay.py", session="a")))
+    prompts = ("round the sum in @src/pay.py, please", "does `charge` in src/pay.py:3 round?")
+    asked = [said(shop, event("prompt", environment.project, prompt=one, session=one[0])) for one in prompts]
+    assert [told[0] for told in (read, *map(calls, asked))] == [pitfall] * 3
+    assert [charge in told for told in (read, *map(calls, asked))] == [True, False, True]
 
 
 def test_a_document_tagged_pitfall_comes_before_memories_with_the_line_that_names_the_file(shop, environment):

@@ -125,7 +125,6 @@ def test_on_the_command_line(kbhub, environment):
     name = kbhub("remember", "--rejected", TRIED, "--json", code=0).json["memory"]["id"]
     assert MARK in kbhub("search", QUESTION, code=0).out
     assert MARK in kbhub("memories", code=0).out
-    assert MARK in kbhub("recall", QUESTION, code=0).out
     assert kbhub("search", QUESTION, "--json", code=0).json["hits"][0]["rejected"]
     assert MARK not in kbhub("remember", "--id", name, "--no-rejected", code=0).out
     assert "Marked as misleading" in kbhub("remember", "--id", name, "--misleading", code=0).out
