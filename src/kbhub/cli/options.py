@@ -59,27 +59,24 @@ log = logging.getLogger(__name__)
 WITHIN = {name: Number(gte=least, lte=most) for name, (least, most) in BOUNDS.items()}
 """Field of a query that is a number → the validator of its option."""
 
-AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
-"""Store a text although it looks like a credential."""
-
 
 @_SHARED
 class Places(Value):
     """Where to look."""
 
-    root: Annotated[str | None, Parameter(name="--root", metavar="DIR")] = None
+    root: Annotated[str | None, Parameter(metavar="DIR")] = None
     """Use this directory as the workspace instead of the working directory."""
 
-    config: Annotated[Path | None, Parameter(name="--config", metavar="FILE")] = None
+    config: Annotated[Path | None, Parameter(metavar="FILE")] = None
     """Use this global config instead of ~/.kbhub.json."""
 
-    cache_dir: Annotated[Path | None, Parameter(name="--cache-dir", metavar="DIR")] = None
+    cache_dir: Annotated[Path | None, Parameter(metavar="DIR")] = None
     """Store indexes in this directory."""
 
-    base: Annotated[tuple[str, ...], Parameter(name="--base", metavar="ID=PATH")] = ()
+    base: Annotated[tuple[str, ...], Parameter(metavar="ID=PATH")] = ()
     """Also use this folder as a base; may be repeated."""
 
-    verbose: Annotated[bool, Parameter(name="--verbose")] = False
+    verbose: bool = False
     """Log what is looked for, found and done to standard error."""
 
 
@@ -87,7 +84,7 @@ class Places(Value):
 class Common(Places):
     """Where to look, and how to answer."""
 
-    json: Annotated[bool, Parameter(name="--json")] = False
+    json: bool = False
     """Print JSON."""
 
     def format(self) -> Format:
@@ -102,16 +99,16 @@ class Common(Places):
 class Tables(Common):
     """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
 
-    csv: Annotated[bool, Parameter(name="--csv")] = False
+    csv: bool = False
     """Print CSV with a header."""
 
-    md: Annotated[bool, Parameter(name="--md")] = False
+    md: bool = False
     """Print Markdown: a table, or a section for each text."""
 
-    xml: Annotated[bool, Parameter(name="--xml")] = False
+    xml: bool = False
     """Print XML."""
 
-    no_pager: Annotated[bool, Parameter(name="--no-pager")] = False
+    no_pager: bool = False
     """Do not use a pager for long text."""
 
 
@@ -119,7 +116,7 @@ class Tables(Common):
 class Formats(Tables):
     """The same for commands whose lists are of files."""
 
-    files: Annotated[bool, Parameter(name="--files")] = False
+    files: bool = False
     """Print one line per file: docid, score, path, context."""
 
 
@@ -127,32 +124,28 @@ class Formats(Tables):
 class Hits(Value):
     """Which hits to show, and how much of each."""
 
-    all_: Annotated[bool, Parameter(name="--all")] = False
+    all_: bool = False
     """Show all hits."""
 
-    min_score: Annotated[
-        float, Parameter(name="--min-score", group=RARE, metavar="X", validator=WITHIN["min_score"])
-    ] = 0.0
+    min_score: Annotated[float, Parameter(group=RARE, metavar="X", validator=WITHIN["min_score"])] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
-    min_signals: Annotated[
-        int, Parameter(name="--min-signals", group=RARE, metavar="N", validator=WITHIN["min_signals"])
-    ] = 1
+    min_signals: Annotated[int, Parameter(group=RARE, metavar="N", validator=WITHIN["min_signals"])] = 1
     """Show only hits found by at least this many signals, of keyword and semantic."""
 
-    recency: Annotated[float, Parameter(name="--recency", group=RARE, metavar="X", validator=WITHIN["recency"])] = 0.0
+    recency: Annotated[float, Parameter(group=RARE, metavar="X", validator=WITHIN["recency"])] = 0.0
     """Prefer newer documents, from 0 (off) to 1 (half a year halves the score)."""
 
-    expand: Annotated[bool, Parameter(name="--expand", group=RARE)] = False
+    expand: Annotated[bool, Parameter(group=RARE)] = False
     """Ask a local Ollama model for other wordings first, unless the query already finds strong hits."""
 
-    expand_model: Annotated[str | None, Parameter(name="--expand-model", group=RARE, metavar="MODEL")] = None
+    expand_model: Annotated[str | None, Parameter(group=RARE, metavar="MODEL")] = None
     """Use this model for --expand instead of the one in the config; implies --expand."""
 
-    rerank: Annotated[bool, Parameter(name="--rerank", group=RARE)] = False
+    rerank: Annotated[bool, Parameter(group=RARE)] = False
     """Rerank the best hits with a local Ollama model."""
 
-    full: Annotated[bool, Parameter(name="--full")] = False
+    full: bool = False
     """Show whole documents (whole chunks with --granularity chunk) instead of excerpts."""
 
     around: Annotated[
@@ -160,7 +153,7 @@ class Hits(Value):
     ] = None
     """Show matching lines with N lines before and after, like grep."""
 
-    line_numbers: Annotated[bool, Parameter(name="--line-numbers", group=RARE)] = False
+    line_numbers: Annotated[bool, Parameter(group=RARE)] = False
     """Number the lines."""
 
 

@@ -78,7 +78,7 @@ def init(
     knowledge: Annotated[str | None, Parameter(metavar="DIR")] = None,
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     okf: bool = False,
-    agents_md: Annotated[bool | None, Parameter(name="--agents-md", negative="--no-agents-md")] = None,
+    agents_md: Annotated[bool | None, Parameter(negative="--no-agents-md")] = None,
     subagent: Annotated[bool | None, Parameter(negative="--no-subagent")] = None,
     common: Common,
 ) -> Reply:
@@ -155,7 +155,7 @@ def trust(
     *,
     writable: bool = False,
     documents: bool = False,
-    list_: Annotated[bool, Parameter(name="--list")] = False,
+    list_: bool = False,
     revoke: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
 ) -> Reply:
     """Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
@@ -216,7 +216,7 @@ Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, l
 def ask(
     hub: Hub,
     *question: str,
-    also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
+    also: Annotated[tuple[str, ...], Parameter(metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     written_by: Literal["ollama", "extractive", "none"] | None = None,
     budget: Annotated[
@@ -227,7 +227,7 @@ def ask(
     ] = None,
     threshold: Score = None,
     direct_threshold: Score = None,
-    md: Annotated[bool, Parameter(name="--md")] = False,
+    md: bool = False,
     common: Common,
 ) -> Reply:
     """Answer a question from the documents, with citations.

@@ -30,28 +30,28 @@ MOST_PORT = 65535
 class Ways(Value):
     """What is served, and how it is reached other than on standard input and output."""
 
-    structured: Annotated[bool, Parameter(name="--structured")] = False
+    structured: bool = False
     """Add output schemas and structured content for programs; models only need the text."""
 
-    protocol: Annotated[Literal["auto", "legacy"] | None, Parameter(name="--protocol")] = None
+    protocol: Literal["auto", "legacy"] | None = None
     """Protocol versions to serve: all, or only those of 2025 (`initialize`). Also set by KBHUB_PROTOCOL."""
 
-    read_only: Annotated[bool, Parameter(name="--read-only")] = False
+    read_only: bool = False
     """Offer no tool that writes memories or documents. Also set by KBHUB_READ_ONLY=true."""
 
-    connect: Annotated[bool, Parameter(name="--connect")] = False
+    connect: bool = False
     """Serve through the shared daemon, starting it if necessary."""
 
-    http: Annotated[bool, Parameter(name="--http")] = False
+    http: bool = False
     """Serve MCP over HTTP, on this machine only, with a token."""
 
-    daemon: Annotated[bool, Parameter(name="--daemon")] = False
+    daemon: bool = False
     """Run in the background; `kbhub admin stop` stops it."""
 
-    port: Annotated[int | None, Parameter(name="--port", metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = None
+    port: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = None
     """Port for --http; 0 picks a free one (28722 unless set in the config)."""
 
-    socket: Annotated[Path | None, Parameter(name="--socket", metavar="PATH")] = None
+    socket: Annotated[Path | None, Parameter(metavar="PATH")] = None
     """Unix socket for --http instead of a port; needs no token."""
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
 
-from kbhub.cli.options import AllowSecret, Reply, argument, command, optional, standard_input
+from kbhub.cli.options import Reply, argument, command, optional, standard_input
 from kbhub.editing import renames, trash
 from kbhub.editing.chat_answers import distil as save_answer
 from kbhub.editing.documents import Written, write_document
@@ -42,8 +42,8 @@ def write(
     stdin: Annotated[bool, Parameter(name="-")] = False,
     mode: Literal["create", "update", "append"] = "create",
     section: Annotated[str | None, Parameter(metavar="HEADING", allow_leading_hyphen=True)] = None,
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = (),
-    unset: Annotated[tuple[str, ...], Parameter(name="--unset", metavar="KEY")] = (),
+    set_: Annotated[tuple[str, ...], Parameter(metavar="KEY=VALUE")] = (),
+    unset: Annotated[tuple[str, ...], Parameter(metavar="KEY")] = (),
     based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
 ) -> Written:
     """Create or change a document, leaving the rest of it byte for byte the same.
@@ -102,7 +102,7 @@ def restore(
     name: str | None = None,
     /,
     *,
-    list_: Annotated[bool, Parameter(name="--list")] = False,
+    list_: bool = False,
     empty_older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
 ) -> Reply:
     """Restore a deleted document, or list those that can be restored. Never overwrites a file.
@@ -154,7 +154,7 @@ def distil(
     /,
     *,
     base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
-    allow_secret: AllowSecret = False,
+    allow_secret: bool = False,
 ) -> Reply:
     """Save a chat answer as a document, with links to documents similar in meaning.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kbhub.cli.options import AllowSecret, Reply, command
+from kbhub.cli.options import Reply, command
 from kbhub.errors import UsageError
 from kbhub.hooks.delivery import hooks_state
 from kbhub.hooks.events import EventName, HookClient
@@ -30,7 +30,7 @@ def sync(
     remote: Annotated[str | None, Parameter(metavar="NAME")] = None,
     user: bool = False,
     dry_run: bool = False,
-    allow_secret: AllowSecret = False,
+    allow_secret: bool = False,
 ) -> Reply:
     """Sync this project's memories with your other machines, through a ref of a git remote.
 
@@ -97,8 +97,8 @@ def hooks(hub: Hub) -> HooksState:
 def inbox(
     hub: Hub,
     *ids: Annotated[str, Parameter(name="ID")],
-    accept: Annotated[bool, Parameter(negative="")] = False,
-    dismiss: Annotated[bool, Parameter(negative="")] = False,
+    accept: bool = False,
+    dismiss: bool = False,
 ) -> Reply:
     """List the memories proposed at the end of sessions, and accept or dismiss them.
 

@@ -44,7 +44,7 @@ def ls(
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     hops: Hops | None = None,
     limit: Limit = None,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
+    all_: bool = False,
 ) -> Reply:
     """List documents, or tags and the documents that have them.
 

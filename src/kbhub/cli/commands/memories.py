@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from kbhub.cli.app import misspelt
-from kbhub.cli.options import AllowSecret, Exact, Formats, Reply, argument, command, decoded, optional, standard_input
+from kbhub.cli.options import Exact, Formats, Reply, argument, command, decoded, optional, standard_input
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory import changes, lists, transfer
@@ -39,13 +39,13 @@ def remember(
     tags: Tags = (),
     scope: AnyScope | None = None,
     about: Annotated[tuple[str, ...], Parameter(metavar="WHAT")] = (),
-    id_: Annotated[str | None, Parameter(name="--id", metavar="ID")] = None,
+    id_: Annotated[str | None, Parameter(metavar="ID")] = None,
     supersedes: Annotated[tuple[str, ...], Parameter(metavar="ID")] = (),
     namespace: Namespace = None,
     origin: Annotated[str | None, Parameter(name="--from", metavar="TEXT")] = None,
     rejected: Annotated[bool | None, Parameter(negative="--no-rejected")] = None,
     misleading: bool = False,
-    allow_secret: AllowSecret = False,
+    allow_secret: bool = False,
 ) -> Remembered:
     """Remember something, or change or confirm a memory.
 
@@ -157,7 +157,7 @@ def forget(
     namespace: Namespace = None,
     scope: AnyScope | None = None,
     older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
+    all_: bool = False,
 ) -> Forgotten:
     """Forget memories, by id or by filter.
 
@@ -177,7 +177,7 @@ def forget(
 
 
 @command(lambda found: Exact(f"{json_escaped(found.model_dump_json(indent=2))}\n"))
-def export(hub: Hub, *, scope: AnyScope | None = None, allow_secret: AllowSecret = False) -> Exported:
+def export(hub: Hub, *, scope: AnyScope | None = None, allow_secret: bool = False) -> Exported:
     """Print all memories as one JSON document. Text that looks like a credential is left out.
 
     Example: kbhub memories export > memories.json
@@ -197,7 +197,7 @@ def import_(
     *,
     stdin: Annotated[bool, Parameter(name="-")] = False,
     scope: AnyScope | None = None,
-    allow_secret: AllowSecret = False,
+    allow_secret: bool = False,
 ) -> Reply:
     """Import memories from an export, a basic-memory folder, or the file of an MCP memory server.
 

@@ -40,7 +40,7 @@ def search(
     hub: Hub,
     *query: str,
     stdin: Annotated[bool, Parameter(name="-", group=RARE)] = False,
-    also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
+    also: Annotated[tuple[str, ...], Parameter(metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     mode: Literal["keyword", "semantic", "hybrid"] | None = None,
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=WITHIN["limit"])] = None,

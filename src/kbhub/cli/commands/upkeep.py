@@ -131,8 +131,8 @@ def audit(
     fix: bool = False,
     dry_run: bool = False,
     fail_on: Literal["error", "warning", "info", "never"] | None = None,
-    sarif: Annotated[bool, Parameter(name="--sarif", negative="")] = False,
-    github: Annotated[bool, Parameter(name="--github", negative="")] = False,
+    sarif: bool = False,
+    github: bool = False,
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=0))] = None,
     common: Common,
 ) -> Reply:
@@ -243,7 +243,7 @@ def show(
 
 
 @command(lambda done: f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps.")
-def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -> query_gaps.Cleared:
+def clear(hub: Hub, *, all_: bool = False) -> query_gaps.Cleared:
     """Delete the query log of this project, and its gaps.
 
     Example: kbhub dev log clear
@@ -258,7 +258,7 @@ def clear(hub: Hub, *, all_: Annotated[bool, Parameter(name="--all")] = False) -
 def gaps(
     hub: Hub,
     *,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
+    all_: bool = False,
     close: Annotated[str | None, Parameter(metavar="ID")] = None,
 ) -> Reply:
     """List questions asked repeatedly that no document answers.

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -37,8 +37,8 @@ VECTOR_DIGITS = 6
 def evaluate(
     hub: Hub,
     *datasets: Annotated[Path, Parameter(name="DATASET")],
-    log: Annotated[bool, Parameter(name="--log")] = False,
-    mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "rrf", "hybrid"], ...], Parameter()] = (),
+    log: bool = False,
+    mode: tuple[EvalMode, ...] = (),
     without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
     bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
     wordings: bool = False,

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from kbhub.cli.app import progress_bars
-from kbhub.cli.options import AllowSecret, Reply, bring_in_step, command
+from kbhub.cli.options import Reply, bring_in_step, command
 from kbhub.documents.edits import text_of, with_values
 from kbhub.documents.filters import Filters
 from kbhub.documents.links import EXTERNAL
@@ -46,7 +46,7 @@ class CopiedBase(Model):
 
 
 @command()
-def export(hub: Hub, base: str, folder: Path, /, *, okf: bool = False, allow_secret: AllowSecret = False) -> Reply:
+def export(hub: Hub, base: str, folder: Path, /, *, okf: bool = False, allow_secret: bool = False) -> Reply:
     """Copy the documents of a base, and the files that they name, to a new folder, byte for byte.
 
     Hidden and ignored files, and links out of the base, are left out.
@@ -167,7 +167,7 @@ def ingest(
     hub: Hub,
     *sources: Annotated[Path, Parameter(name="SOURCE")],
     base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
-    allow_secret: AllowSecret = False,
+    allow_secret: bool = False,
 ) -> Reply:
     """Copy sources into a base, with their hash, and write a first page on each.
 

@@ -34,7 +34,7 @@ TAKE_OVER_SECONDS = 10.0
 def ui(
     *,
     port: Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = 0,
-    no_open: Annotated[bool, Parameter(name="--no-open")] = False,
+    no_open: bool = False,
     read_only: bool = False,
     places: Places = Places(),  # noqa: B008 - frozen
 ) -> int:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.app import complain, progress_bars, terminal_width
-from kbhub.cli.options import AllowSecret, Common, Reply, command, hub_options, show_reply
+from kbhub.cli.options import Common, Reply, command, hub_options, show_reply
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.extensions.team.engine import team_engine
 from kbhub.extensions.team.schema import VERSION, Member, Rights, SharedBase
@@ -63,7 +63,7 @@ def publish(
     base: str | None = None,
     /,
     *,
-    to: Annotated[str, Parameter(name="--to", metavar="URL")],
+    to: Annotated[str, Parameter(metavar="URL")],
     watch: bool = False,
     full: bool = False,
     dry_run: bool = False,
@@ -71,7 +71,7 @@ def publish(
     remove: bool = False,
     description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     memories: Annotated[bool | None, Parameter(negative="--no-memories")] = None,
-    allow_secret: AllowSecret = False,
+    allow_secret: bool = False,
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common,
 ) -> Reply:
