@@ -397,7 +397,9 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
         noted = [*map(line, said.notes if isinstance(said, Report) else ()), *reply.notes]
         if form != "text" and result is not None:
             rows = said.rows if isinstance(said, Report) else reply.rows
-            written = listings.formatted(rows(), form) if rows else ""
+            if rows is None:
+                raise UsageError("This result has no rows.")
+            written = listings.formatted(rows(), form)
             # Files get the original text, but terminals must not get its control characters.
             show(neutralised(written) if sys.stdout.isatty() else written)
         elif isinstance(said, Exact):

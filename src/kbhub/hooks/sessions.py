@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from pydantic import Field
 
 from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.memory.catalog import count_refs
 from kbhub.types import Base
+from kbhub.usage.log import note_read
 from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.files import private_directory
 from kbhub.workspace.git import identify, project_text
@@ -117,8 +119,10 @@ def session_log(hub: Hub, session: str) -> SessionLog:
     return SessionLog(path, refs, later, sum(line["tokens"] for line in lines), kept, proposed)
 
 
-def mark_read(hub: Hub, refs: Iterable[str]) -> None:
-    """Count documents that were read after they had been delivered; never fails."""
+def mark_read(hub: Hub, refs: Sequence[str], client: str | None = None) -> None:
+    """Note that documents were read: as uses of memories, in the query log, and as deliveries that were of use."""
+    count_refs(hub, refs)
+    note_read(hub, refs, client)
     wanted = {_document(ref) for ref in refs}
     for path in _recent(project_folder(hub), hub.options.clock() - READ_DAYS * DAY_SECONDS):
         lines = list(_lines(path))

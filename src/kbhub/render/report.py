@@ -9,7 +9,6 @@ from itertools import chain, dropwhile, groupby
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from kbhub.documents.shown_text import TITLE_BYTES, bare, compact, cut, fenced, one_line, without_markup
-from kbhub.errors import UsageError
 from kbhub.values import counted, struct
 
 if TYPE_CHECKING:
@@ -161,10 +160,6 @@ def records(
     return Listing(name, fields, rows, body)
 
 
-def _no_rows() -> Listing:
-    raise UsageError("This result has no rows.")
-
-
 @struct
 class Report:
     """A result in words. A part that is text is a heading; an empty one is an empty line for people."""
@@ -185,7 +180,7 @@ class Report:
     data: Any = None
     lists: tuple[str, ...] = ()
     """Its fields of which a model gets only what is in the text (`Item.of`)."""
-    rows: Callable[[], Listing] = _no_rows
+    rows: Callable[[], Listing] | None = None
 
 
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000

@@ -14,7 +14,6 @@ from kbhub.cli.options import Exact, Formats, Lines, Reply, bring_in_step, comma
 from kbhub.errors import UsageError
 from kbhub.hooks.sessions import mark_read
 from kbhub.hub import Hub
-from kbhub.memory.catalog import count_refs
 from kbhub.reading import neighbours
 from kbhub.reading.lists import list_documents
 from kbhub.reading.neighbours import MOST_HOPS, RELATED_LIMIT, TAGS_LIMIT
@@ -26,7 +25,6 @@ from kbhub.render.documents import related_report, tags_report
 from kbhub.render.report import Listing, records
 from kbhub.render.search import read_text
 from kbhub.render.terminal import neutralised
-from kbhub.usage.log import note_read
 
 Hops = Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_HOPS))]
 Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1))]
@@ -156,10 +154,7 @@ def read(
     if by_index(wanted, result):
         bring_in_step(hub)
         result = read_refs(hub, wanted, whole)
-    count_refs(hub, (one.ref for one in result.readings))
-    refs_read = [reading.ref for reading in result.readings]
-    note_read(hub, refs_read)
-    mark_read(hub, refs_read)
+    mark_read(hub, [reading.ref for reading in result.readings])
     readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
     if lines.numbers:
         readings = tuple(

@@ -41,7 +41,8 @@ def read_notebook(path: str, data: bytes) -> Document:
         return plain_document(path, data, fault)
     metadata = _mapping(notebook.get("metadata"))
     places = (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name"))
-    language = next(filter(None, (_word(_mapping(metadata.get(key)).get(name)) for key, name in places)), "")
+    names = (_string(_mapping(metadata.get(key)).get(name)) for key, name in places)
+    language = next(filter(_LANGUAGE.fullmatch, names), "")
     blocks, front, strange = list[str](), FrontMatter(), 0
     for cell in map(_mapping, cells):
         kind, source, outputs = cell.get("cell_type"), cell.get("source"), cell.get("outputs")
@@ -118,10 +119,6 @@ def _string(value: object) -> str:
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else ""
 
 
 MAX_GROUPS = 100

@@ -131,7 +131,7 @@ def read_epub(path: str, data: bytes) -> Document:
     with open_package(data) as package:
         if "META-INF/encryption.xml" in package.namelist() and b"xhtml" in package.read("META-INF/encryption.xml"):
             raise ValueError("it is encrypted")
-        files = (one for one in tree_of(package.read(CONTAINER)).iter() if local_name(one) == "rootfile")
+        files = tree_of(package.read(CONTAINER)).iterfind(".//{*}rootfile")
         root = next(filter(None, (one.get("full-path") for one in files)), None)
         if root is None:
             raise ValueError("it names no package file")
@@ -148,8 +148,8 @@ def _chapters(package: ZipFile, root: str) -> tuple[list[str], list[str]]:
     """Return the chapters as Markdown, and the names of those that are missing."""
     tree = tree_of(package.read(root))
     folder = posixpath.dirname(root)
-    items = {element.get("id"): element for element in tree.iter() if local_name(element) == "item"}
-    spine = [element.get("idref") for element in tree.iter() if local_name(element) == "itemref"]
+    items = {element.get("id"): element for element in tree.iterfind(".//{*}item")}
+    spine = [element.get("idref") for element in tree.iterfind(".//{*}itemref")]
     names = dict(_contents(package, folder, items.values()))
     chapters, missing = [], []
     for identifier in dict.fromkeys(spine):
@@ -180,14 +180,10 @@ def _contents(package: ZipFile, folder: str, items: Iterable[Element]) -> Iterat
             tree = tree_of(package.read(member))
         except (KeyError, ElementTree.ParseError):
             continue
-        for point in tree.iter():
-            if local_name(point) == "navPoint":
-                # Not `iter`: entries are within each other.
-                labels = [element for element in point if local_name(element) == "navLabel"]
-                texts = [element.text for label in labels for element in label if local_name(element) == "text"]
-                sources = [element.get("src", "") for element in point if local_name(element) == "content"]
-                if texts and sources and "#" not in sources[0]:
-                    yield _joined(posixpath.dirname(member), sources[0]), " ".join((texts[0] or "").split())
+        for point in tree.iterfind(".//{*}navPoint"):
+            name, content = point.findtext("{*}navLabel/{*}text"), point.find("{*}content")
+            if name is not None and content is not None and "#" not in (source := content.get("src", "")):
+                yield _joined(posixpath.dirname(member), source), " ".join(name.split())
 
 
 def _joined(folder: str, href: str) -> str:
@@ -253,7 +249,7 @@ class _Html:
                     if _attribute(element, "family") == "text" and any(on for _, on in tags):
                         self._inline[style] = tuple(tag for tag, on in tags if on)
                 elif name == "list-style":
-                    levels = (level for level in element if local_name(level) == "list-level-style-number")
+                    levels = element.iterfind("{*}list-level-style-number")
                     self._numbered |= {(style, _attribute(level, "level")) for level in levels}
 
     def text(self) -> str:
@@ -305,13 +301,13 @@ class _Html:
         if name in ("tab", "line-break"):
             return " " if name == "tab" else "<br>"
         if name == "note":  # a footnote or endnote, of which only the mark stays here
-            body = next((part for part in element if local_name(part) == "note-body"), None)
+            body = element.find("{*}note-body")
             self._notes.append("")
             number = len(self._notes)
             self._notes[-1] = self._block(body) if body is not None else ""
             return f"[{number}]"
         if name == "annotation":
-            author = next((part.text for part in element if local_name(part) == "creator" and part.text), "")
+            author = element.findtext("{*}creator")
             begun = f"<p>{escape(author)}: " if author else "<p>"
             self._comments.append(self._block(element).replace("<p>", begun, 1))
             return ""
@@ -333,10 +329,10 @@ class _Html:
     def _list(self, element: Element, lists: tuple[str, int]) -> str:
         style, depth = _attribute(element, "style-name") or lists[0], lists[1] + 1
         tag = "ol" if (style, str(depth)) in self._numbered else "ul"
-        items = [(local_name(item), self._block(item, (style, depth))) for item in element]
-        if items and all(text.startswith("<h") for _, text in items if text):  # numbered headings are no list
-            return "".join(text for _, text in items)
-        return f"<{tag}>{''.join(f'<li>{text}</li>' for _, text in items if text)}</{tag}>"
+        items = [self._block(item, (style, depth)) for item in element]
+        if items and all(text.startswith("<h") for text in items if text):  # numbered headings are no list
+            return "".join(items)
+        return f"<{tag}>{''.join(f'<li>{text}</li>' for text in items if text)}</{tag}>"
 
     def _rows(self, element: Element, cell: str) -> list[str]:
         written: list[str] = []

@@ -320,12 +320,10 @@ def _follow(hub: Hub, place: Location, action: str, text: Text | None) -> Iterat
 
 def _nearest(hub: Hub, place: Location, name: str) -> Location | None:
     """Return the file of a name in the folder of a page, or in one above it."""
-    folder = place.path
-    while folder:
-        folder = posixpath.dirname(folder)
+    for folder in PurePosixPath(place.path).parents:
         with suppress(KbhubError):
-            found = find_document(hub, f"{place.base.id}@{posixpath.join(folder, name)}")
-            if found.path == posixpath.join(folder, name):
+            found = find_document(hub, f"{place.base.id}@{folder / name}")
+            if found.path == str(folder / name):
                 return found
     return None
 

@@ -114,7 +114,7 @@ async def serve_page(
 
     async with anyio.create_task_group() as group:
         group.start_soon(end)
-        await run_sync(app.state.site.begin)
+        await run_sync(app.state.site.look)
         bound.listen()
         await tell(None)
         await server.serve(sockets=[bound])

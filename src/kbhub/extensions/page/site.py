@@ -109,10 +109,6 @@ class Site:
         self.auditing = SharedAudit(hub)
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
-    def begin(self) -> None:
-        """Look at the files before the first request."""
-        self.look()
-
     def end(self) -> None:
         """Stop indexing, and write the notes of queries."""
         self.auditing.end()

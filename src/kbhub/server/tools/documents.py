@@ -16,7 +16,6 @@ from kbhub.editing.findings import AuditReport
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.sessions import mark_read
-from kbhub.memory import catalog
 from kbhub.reading import neighbours
 from kbhub.reading.lists import status as status_of
 from kbhub.reading.read import ReadOptions, by_index
@@ -31,7 +30,6 @@ from kbhub.server.client import client_name
 from kbhub.server.definitions import Names, as_list, brief
 from kbhub.sync.base_suggestions import outside
 from kbhub.usage.gaps import summary
-from kbhub.usage.log import note_read
 
 MAX_REFS = 50
 """Most refs per call; an answer has room for a few hundred lines of each."""
@@ -67,16 +65,9 @@ async def read(
     if by_index(wanted, result):
         await calls.freshen(context, first_index=True)
         result = await calls.run(read_refs, calls.hub, wanted, options)
-    await calls.run(_note, calls, result, client_name(context))
+    await calls.run(mark_read, calls.hub, [reading.ref for reading in result.readings], client_name(context))
     text = read_answer(result, wanted, line_numbers=line_numbers)
     return calls.result(text, result, is_error=not result.readings)
-
-
-def _note(calls: Calls, result: ReadResult, client: str | None) -> None:
-    catalog.count_refs(calls.hub, (one.ref for one in result.readings))
-    refs = [reading.ref for reading in result.readings]
-    note_read(calls.hub, refs, client)
-    mark_read(calls.hub, refs)
 
 
 async def related(
