@@ -298,7 +298,7 @@ WRONG = {
         "serve --http --port 1 --socket x", "serve --http --protocol auto",
         "base trust", "base trust /does/not/exist", "base trust --list --writable", "base trust --list --revoke x",
         "base trust --documents --writable",
-        "base lst", "base show", "base add", "base add --found .", "base add --found --writable",
+        "base lst", "base show", "base add", "team publish", "base add --found .", "base add --found --writable",
         "ask", "ask x --json --md", "ask x --in nope", "ask x --threshold 0.5 --direct-threshold 0.1",
         "ask x --written-by sampling", "ask x --budget 3",
         "remember", "remember ' '", "remember - x", "remember x --scope shared", "remember x --about no.md", "recall",

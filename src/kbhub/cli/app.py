@@ -239,10 +239,9 @@ def _usage_text(error: CycloptsError) -> str:
             text = f"No command after {word}." if common else f"{word} cannot precede a command."
     else:
         text = " ".join(str(error).split())
-    if isinstance(error, exceptions.MissingArgumentError) and error.argument:
-        text = f"{error.keyword} requires a value."
-        if not error.keyword:
-            text = f"`{command}` requires {error.argument.name.strip('-_').upper()}."
+    if isinstance(error, exceptions.MissingArgumentError) and (argument := error.argument):
+        named = argument.name if argument.field_info.is_keyword_only else argument.name.strip("-_").upper()
+        text = f"{error.keyword} requires a value." if error.keyword else f"`{command}` requires {named}."
     if isinstance(error, exceptions.CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
         text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
     if isinstance(error, exceptions.UnusedCliTokensError):
