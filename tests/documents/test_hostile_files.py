@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -454,7 +454,7 @@ def test_a_process_that_dies_costs_its_file_alone(parser, monkeypatch):
 
 def answering(said):
     """What has taken a process over, and says this."""
-    return Mock(stdin=io.BytesIO(), stdout=io.BytesIO(said), returncode=None, poll=lambda: None)
+    return MagicMock(stdin=io.BytesIO(), stdout=io.BytesIO(said), returncode=None, poll=lambda: None)
 
 
 @pytest.mark.parametrize(

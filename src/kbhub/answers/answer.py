@@ -15,10 +15,11 @@ from kbhub.search.plan import WeightedTerm
 from kbhub.types import Skipped, Verdict
 
 _PIECE = re.compile(
-    r"(?P<word>[A-Za-z]+)|(?P<number>[0-9]+)|(?P<indent>[ \t]{2,})|(?P<space>[ \t])|(?P<run>([^\w\s])\6*)"
+    r"(?P<word>[A-Za-z]+)|(?P<number>[0-9]+)|(?P<indent>[ \t]{2,})|(?P<run>([^\w\s])\5*)"
     "|(?P<dense>[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+)"
-    r"|(?P<other>\w+)|(?P<rest>\s)"
+    r"|(?P<other>\w+)|(?P<rest>[^\S \t])"
 )
+"""The pieces of a text; a single blank is part of the word behind it."""
 _SIZES = {
     "word": 5,  # common ASCII words of any length are one token, rare ones are split
     "number": 3,  # as most tokenizers group digits
@@ -52,12 +53,7 @@ def estimated_tokens(text: str) -> int:
     14 to 32 % too high or more, and 1 of 100 is up to 21 % too low (`benchmarks/answers.py --tokens`). The tokenizers
     of current models were not measured.
     """
-    total = 0
-    for piece in _PIECE.finditer(text):
-        kind = piece.lastgroup
-        if kind and kind != "space":  # a space is part of the next word
-            total += ceil((piece.end() - piece.start()) / _SIZES[kind])
-    return total
+    return sum(ceil(len(piece[0]) / _SIZES[piece.lastgroup or ""]) for piece in _PIECE.finditer(text))
 
 
 class AskOptions(Model):

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbhub.answers.answer import AskOptions, Passage, Prepared, Tier, estimated_tokens
 from kbhub.answers.extractive import best_line
-from kbhub.documents.markdown import section, sections_of
+from kbhub.documents.markdown import section, sections_of, trimmed
 from kbhub.documents.shown_text import readable
 from kbhub.documents.source import parse_text
 from kbhub.errors import DocumentNotFound, IndexUnavailable
@@ -78,17 +78,13 @@ class Texts:
 
 def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
     """Return a range of lines (1-based, inclusive) without front matter and blank ends, or None if nothing is left."""
-    start, end = max(start, document.body + 1), min(end, len(document.lines))
-    while start <= end and not document.lines[start - 1].strip():
-        start += 1
-    while start <= end and not document.lines[end - 1].strip():
-        end -= 1
-    if start > end:
+    before, end = trimmed(document.lines, max(start - 1, document.body), min(end, len(document.lines)))
+    if before == end:
         return None
-    text = "\n".join(document.lines[start - 1 : end])
+    text = "\n".join(document.lines[before:end])
     if document.path.lower().endswith(SITE_SUFFIXES):
         text = readable(text)
-    return _span(document, start, end, text)
+    return _span(document, before + 1, end, text)
 
 
 def _span(document: Document, start: int, end: int, text: str) -> PassageSpan:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kbhub.answers.answer import estimated_tokens
-from kbhub.documents.markdown import LINK_DEFINITION, Outline, heading_end, is_item, is_rule, scan_blocks
+from kbhub.documents.markdown import LINK_DEFINITION, Outline, heading_end, is_item, is_rule, scan_blocks, trimmed
 from kbhub.index.query.parser import STOP_WORDS, searchable, stems
 from kbhub.search.plan import WeightedTerm
 from kbhub.values import struct
@@ -159,9 +159,7 @@ def _list_end(lines: Sequence[str], at: int, opaque: dict[int, int], headings: s
         if lines[end].strip() and not (is_item(lines[end]) or indented or lines[end - 1].strip()):
             break
         end += 1
-    while not lines[end - 1].strip():
-        end -= 1
-    return end
+    return trimmed(lines, at, end)[1]
 
 
 def _items(region: Sequence[str], line: int, number: int) -> list[Unit]:

@@ -268,13 +268,10 @@ def is_inline_tag(tag: str) -> bool:
 
 def joined_tags(tags: Sequence[str], inline: Iterator[InlineTag]) -> tuple[str, ...]:
     """Return all front matter tags, then those of the text, each once whatever its case; the first form counts."""
-    known = {_folded(tag) for tag in tags}
-    joined = list(tags)
+    known, inside = set(map(_folded, tags)), dict[str, str]()
     for one in inline:
-        if (key := _folded(one.tag)) not in known:
-            known.add(key)
-            joined.append(one.tag)
-    return tuple(joined)
+        inside.setdefault(_folded(one.tag), one.tag)
+    return (*tags, *(tag for key, tag in inside.items() if key not in known))
 
 
 def _tag(text: str) -> str:

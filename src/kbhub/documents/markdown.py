@@ -146,6 +146,12 @@ def is_item(line: str) -> bool:
     return _ITEM.match(line.lstrip(" \t")) is not None
 
 
+def trimmed(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    """Return a range of lines, from 0 and without `end`, less the blank ones at both ends; if all are, it is empty."""
+    filled = [at for at in range(start, end) if lines[at].strip()]
+    return (filled[0], filled[-1] + 1) if filled else (start, start)
+
+
 def heading_end(lines: Sequence[str], index: int) -> int:
     """Return the index of the line after the heading that starts at `index`, in Markdown or another text format."""
     line = lines[index].rstrip()
@@ -308,10 +314,7 @@ class _Scanner:
             match = _FENCE_END.match(line) if run in line else None
             closed = match is not None and match[1].startswith(run) and (quoted or indent - column < CODE_INDENT)
             end += 1
-        last = end
-        while not closed and last > index + 1 and not lines[last - 1].strip():
-            last -= 1
-        self.blocks.fences.append((index + 1, last))
+        self.blocks.fences.append((index + 1, end if closed else trimmed(lines, index, end)[1]))
         self.floor = end
         return end
 

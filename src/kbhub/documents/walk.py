@@ -283,9 +283,7 @@ class Traversal:
                         folders.append(PendingFolder(path, real, folder.layers, f"{path}/"))
                     else:
                         self._skip(path, f"folders are only read {MAX_DEPTH} levels deep; move it up")
-                elif self.wanted is not None and path not in self.wanted:
-                    pass  # a file where a folder was expected
-                elif belongs(path, only):
+                elif (self.wanted is None or path in self.wanted) and belongs(path, only):
                     if self.filters.file_reason(path, name, folder.layers) is None:
                         self._file(entry, path)
                     elif not name.startswith("."):

@@ -59,14 +59,13 @@ def audit(
     if limit is not None and limit < 0:
         raise UsageError(f"limit is {limit}; it must be 0 or more.")
     names, bases = tuple(names), dict[str, Material]()
-    skipped: list[Skipped] = []
+    unread: dict[str, str] = {}
     chosen = {base.id for base in hub.select(names)}
     for base in hub.discovery().bases:
         try:
             bases[base.id] = findings.material_of(hub, base)
         except IndexUnavailable as error:
-            if base.id in chosen:
-                skipped.append(Skipped(base=base.id, reason=str(error)))
+            unread[base.id] = str(error)
     short = short_docids(row.docid for material in bases.values() for row in material.documents.values())
     for material in bases.values():
         material.short.update(short)
@@ -78,8 +77,7 @@ def audit(
             break
         except IndexUnavailable as error:  # it turns out to be damaged
             del bases[error.base]
-            if error.base in chosen:
-                skipped.append(Skipped(base=error.base, reason=str(error)))
+            unread[error.base] = str(error)
     order = {name: number for number, name in enumerate(bases)}
     found.sort(
         key=lambda one: (findings.SEVERITIES.index(one.severity), order[one.base], one.path, one.line or 0, one.check)
@@ -104,7 +102,7 @@ def audit(
         fixable=sum(finding.fix is not None and finding.base in writable for finding in found),
         notes=tuple(run.notes),
         passed_over=beside,
-        skipped=tuple(skipped),
+        skipped=tuple(Skipped(base=name, reason=reason) for name, reason in unread.items() if name in chosen),
     )
     return report.cut(limit)
 

@@ -109,10 +109,8 @@ def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_se
 def model_name(model: str, models: Mapping[str, str]) -> str:
     """Resolve an alias, in any case, to a model's name; other names are kept. Raise `UsageError` if it is invalid."""
     alias = SHORT.get(model.casefold(), model.casefold())
-    name = {key.casefold(): value for key, value in models.items()}.get(alias)
-    if name is None:
-        name = alias if model.casefold() in SHORT else model
-    name = " ".join(name.split())
+    known = {key.casefold(): value for key, value in models.items()}
+    name = " ".join(known.get(alias, alias if model.casefold() in SHORT else model).split())
     if not folder_name(name):
         raise UsageError(f"{model!r} is not a valid model name. Use one such as `claude` or `llama3:8b`.")
     return name

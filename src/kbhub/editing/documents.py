@@ -78,17 +78,13 @@ def write_document(
         before: str | None = None
         action: Action = "created"
         with paths.changing(hub, place.base, place.ref), open_folder(place.base, place.folders, make=True) as folder:
-            try:
-                names = folder.names()
-                if place.name in names:
-                    raise WriteRefused(place.ref, "it already exists; use mode `update` or `append`")
-                if other := paths.twin(names, place.name):
-                    raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
-                folder.sweep()
-                folder.create(place.name, change.text.encoded())
-            except BaseException:
-                folder.unmake()
-                raise
+            names = folder.names()
+            if place.name in names:
+                raise WriteRefused(place.ref, "it already exists; use mode `update` or `append`")
+            if other := paths.twin(names, place.name):
+                raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
+            folder.sweep()
+            folder.create(place.name, change.text.encoded())
     else:
         place = paths.find_document(hub, ref)
         if is_converted(kind := kind_of(place.base, place.path)):
@@ -259,8 +255,7 @@ def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
         section = find_section(ref, text, heading)
         end = section.end if _opening_heading(fresh) else section.proper
         start = section.body
-    while end > start and not text.lines[end - 1].strip():
-        end -= 1
+    _, end = markdown.trimmed(text.lines, start, end)
     return _checked_change(ref, text, _placed(text, end, end, fresh))
 
 
@@ -319,13 +314,7 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
 def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChange:
     """Replace a range of lines, keeping the blank lines at both ends."""
     old = [heading.text for heading in _headings(text) if start <= heading.line - 1 < end]
-    first, last = start, end
-    while last > first and not text.lines[last - 1].strip():
-        last -= 1
-    while first < last and not text.lines[first].strip():
-        first += 1
-    if first == last:  # only blank lines: they stay below
-        first = last = start
+    first, last = markdown.trimmed(text.lines, start, end)  # if there are only blank lines, they stay below
     change = _placed(text, first, last, fresh) if fresh else TextChange(text.replaced(first, last, ()), first, first)
     new = {heading.text for heading in _headings(change.text)}
     return TextChange(change.text, change.start, change.end, tuple(name for name in old if name not in new))
@@ -383,8 +372,5 @@ def _opening_heading(lines: Sequence[str]) -> Heading | None:
 def _trimmed(text: str, newline: str) -> list[str]:
     """Return the lines of a new text with the document's line endings, without surrounding blank lines."""
     lines = [line.rstrip("\r\n") for line in edits.lines_of(text.lstrip("\ufeff"))]
-    while lines and not lines[-1].strip():
-        lines.pop()
-    while lines and not lines[0].strip():
-        lines.pop(0)
+    lines = lines[slice(*markdown.trimmed(lines, 0, len(lines)))]
     return [line + newline for line in lines[:-1]] + lines[-1:]

@@ -248,9 +248,8 @@ class AuditRun:
 def material_of(hub: Hub, base: Base) -> Material:
     """Load the data of a base."""
     with hub.index(base).snapshot() as index:
-        rows = sorted(index.documents_by_docid(""), key=lambda row: row.path)
+        documents = {row.path: row for row in index.every_document()}
         damage, failed = damage_of(index), unindexed(index)
-    documents = {row.path: row for row in rows}
     # The links come from the graph of all bases, which may be newer than these rows.
     links = [link for link in resolved_links(hub, base) if link.path in documents]
     return Material(hub, base, documents, damage, failed, links, {})

@@ -150,25 +150,21 @@ def find_document(hub: Hub, ref: str) -> Location:
     text = ref.strip()
     references.check_length(text)
     if _DOCID.fullmatch(text):
-        resolver = Resolver(hub)
-        with resolver.opened():
+        with Resolver(hub).opened() as resolver:
             matches = resolver.by_docid(text[1:].lower())
-        if len(matches) > 1:
-            raise DocumentNotFound(text, "several documents have a docid that starts so", [*map(resolver.ref, matches)])
-        if not matches:
-            raise DocumentNotFound(text)
+        if len(matches) != 1:
+            reason = "several documents have a docid that starts so" if matches else ""
+            raise DocumentNotFound(text, reason, [*map(resolver.ref, matches)])
         base, candidates = matches[0].base, [matches[0].path]
     else:
         base, path = _split_ref(hub, text)
         candidates = path_forms(path)
     try:
-        if place := _opened(hub, base, candidates, ref):
-            return place
+        place = _opened(hub, base, candidates, ref)
     except PathNotContained:
         if not (place := _typed(hub, text, ref)):
             raise
-        return place
-    if place := _typed(hub, text, ref):
+    if place := place or _typed(hub, text, ref):
         return place
     reason = references.why_no_base(text, hub.discovery()) or f"the base {base.id!r} has no document at that path"
     others = (other for other in hub.discovery().bases if other.id != base.id)
@@ -410,17 +406,15 @@ def change_document(
 
 def sync_changed(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
     """Index the changes in a base; return whether the index then has the document, or lacks it if not `there`."""
-    index = hub.index(base)
     if sync_written(hub, base, wait=True):
-        with suppress(IndexUnavailable), index.snapshot():
+        with suppress(IndexUnavailable), hub.index(base).snapshot() as index:
             return (index.document(path) is not None) == there
     return False
 
 
 def docid_of(hub: Hub, base: Base, path: str) -> str:
     """Return the short docid of a document, as in `search`."""
-    resolver = Resolver(hub)
-    with resolver.opened():
+    with Resolver(hub).opened() as resolver:
         return resolver.docid(ResolvedDocument(base, path))
 
 

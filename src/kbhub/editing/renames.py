@@ -321,9 +321,8 @@ def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renam
 
 def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
     """Find the other documents with links that the renaming breaks."""
-    index = hub.index(place.base)
     try:
-        with index.snapshot():
+        with hub.index(place.base).snapshot() as index:
             every, names = index.paths(), list(document_names(index))
     except IndexUnavailable:
         return None, []
@@ -356,17 +355,13 @@ def _moved(place: Location, target: Location) -> Content:
         open_folder(place.base, place.folders) as source,
         open_folder(target.base, target.folders, make=True) as folder,
     ):
-        try:
-            content = paths.read_for_change(source, place, None)
-            others = [name for name in folder.names() if source.path != folder.path or name != place.name]
-            if target.name in others:
-                raise WriteRefused(place.ref, f"a document already exists at {target.path!r}")
-            if other := paths.twin(others, target.name):
-                raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems")
-            source.move(place.name, folder, target.name)
-        except BaseException:
-            folder.unmake()
-            raise
+        content = paths.read_for_change(source, place, None)
+        others = [name for name in folder.names() if source.path != folder.path or name != place.name]
+        if target.name in others:
+            raise WriteRefused(place.ref, f"a document already exists at {target.path!r}")
+        if other := paths.twin(others, target.name):
+            raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems")
+        source.move(place.name, folder, target.name)
     return content
 
 

@@ -60,23 +60,20 @@ class SideFile:
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
         """Yield a connection in a transaction, which is committed on success."""
-        with closing(self._opened()) as connection:
+        with self._opened() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
 
-    def _opened(self) -> apsw.Connection:
+    @contextmanager
+    def _opened(self) -> Iterator[apsw.Connection]:
         private_directory(self.path.parent)
         # Created here with the right mode, so that no other user can ever read it.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
+        with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.set_busy_timeout(self.busy_ms)
             self._prepare(connection)
-        except BaseException:
-            connection.close(force=True)
-            raise
-        return connection
+            yield connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.execute(self.tables)
@@ -357,14 +354,14 @@ class QueryLog(SideFile):
             connection.execute("DELETE FROM asked; DELETE FROM listed; DELETE FROM state")
             connection.execute("DELETE FROM gap WHERE state <> 'closed'")
             connection.execute(_WORDLESS)
-        with self._translated(), closing(self._opened()) as connection:
+        with self._translated(), self._opened() as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return count
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        with self._translated(), closing(self._opened()) as connection:
+        with self._translated(), self._opened() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
@@ -377,7 +374,7 @@ class QueryLog(SideFile):
     def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
         if not self.exists():
             return []
-        with self._translated(), closing(self._opened()) as connection:
+        with self._translated(), self._opened() as connection:
             return connection.execute(statement, values).fetchall()
 
     @contextmanager

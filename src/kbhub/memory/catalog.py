@@ -10,7 +10,7 @@ from dataclasses import asdict
 from operator import itemgetter
 
 from kbhub.documents.chunking import chunk_document
-from kbhub.documents.markdown import decoded_lines, plain_document, section
+from kbhub.documents.markdown import decoded_lines, plain_document, section, trimmed
 from kbhub.documents.source import parse_text
 from kbhub.documents.walk import Traversal, read_contained
 from kbhub.errors import (
@@ -24,7 +24,7 @@ from kbhub.errors import (
 )
 from kbhub.hub import Hub
 from kbhub.index.catalogue import memory_rows
-from kbhub.index.references import embedded_text, ref_of
+from kbhub.index.references import embedded_text, named_base, ref_of
 from kbhub.memory.files import MAX_SUBJECTS, MemoryFile, locked, read
 from kbhub.memory.results import ChangedSubject, Memory
 from kbhub.models.embedding import Embedder
@@ -227,8 +227,7 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
         target = path if mark else name
         if shelf and target.startswith(shelf.prefix) and (stored := read(shelf, target)):
             memories[shelf.place, stored.facts.id] = stored
-    if memories:
-        count_uses(hub, memories.values())
+    count_uses(hub, memories.values())
 
 
 HASH_DIGITS = 16
@@ -331,9 +330,7 @@ def _block(lines: list[str], name: str) -> list[str] | None:
         end += 1
     if end < len(lines) and _CLOSES.match(lines[end]):
         end += 1
-    while end > start + 1 and not lines[end - 1].strip():
-        end -= 1
-    return lines[start:end]
+    return lines[slice(*trimmed(lines, start, end))]
 
 
 def _indent(line: str) -> int:
@@ -342,21 +339,17 @@ def _indent(line: str) -> int:
 
 def _document(hub: Hub, target: str, heading: str) -> str | None:
     """Return the text of a document of an active base, or of one of its sections."""
-    name, mark, path = target.partition("@")
-    bases = hub.discovery().bases
-    chosen = [base for base in bases if mark and name in (base.id, *base.names)]
-    path = path if chosen else target
-    for base in chosen or [base for base in bases if base.id == "project"]:
-        if (data := read_contained(base, path, hub.config().settings.limits.file_bytes)) is not None:
-            return section_text(path, data, heading)
-    return None
+    discovery = hub.discovery()
+    named = named_base(target, discovery.bases)
+    base, path = (named, target.partition("@")[2]) if named else (discovery.project, target)
+    data = read_contained(base, path, hub.config().settings.limits.file_bytes) if base else None
+    return None if data is None else section_text(path, data, heading)
 
 
 def _as_read(hub: Hub, subject: str) -> str:
     """Return a subject with the path of the document that `read` finds by its name, or it."""
     name, mark, heading = subject.partition("#")
-    resolver = Resolver(hub)
-    with resolver.opened():
+    with Resolver(hub).opened() as resolver:
         meaning, place = resolver.find(name) or (None, None)
         found = meaning and place and meaning.target == name and place.base.kind == "document"
         return f"{resolver.ref(place)}{mark}{heading}" if found and place else subject

@@ -99,19 +99,15 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record] | None:
     if not isinstance(first, dict) or first.get("type") not in ("entity", "relation"):
         return None
     for number, line in lines:
-        item = _json(line)
-        name = item.get("name") if isinstance(item, dict) and item.get("type") == "entity" else None
-        ends = (item.get("from"), item.get("to")) if isinstance(item, dict) and item.get("type") == "relation" else ()
-        if isinstance(name, str) and name.strip():
-            entity = entities.setdefault(name, {"entityType": item.get("entityType"), "observations": []})
-            observations = item.get("observations")
-            entity["observations"] += observations if isinstance(observations, list) else []
-        elif ends and all(isinstance(end, str) and end.strip() for end in ends):
-            relations.setdefault(str(ends[0]), []).append(
-                f"{_text(item.get('relationType')) or 'relates_to'} {ends[1]}"
-            )
-        else:
-            problems.append(Problem(subject=f"line {number}", message="Neither an entity nor a relation; skipped."))
+        match _json(line):
+            case {"type": "entity", "name": str(name), **more} if name.strip():
+                entity = entities.setdefault(name, {"entityType": more.get("entityType"), "observations": []})
+                observations = more.get("observations")
+                entity["observations"] += observations if isinstance(observations, list) else []
+            case {"type": "relation", "from": str(name), "to": str(other), **more} if name.strip() and other.strip():
+                relations.setdefault(name, []).append(f"{_text(more.get('relationType')) or 'relates_to'} {other}")
+            case _:
+                problems.append(Problem(subject=f"line {number}", message="Neither an entity nor a relation; skipped."))
     names = dict.fromkeys((*entities, *relations))
     return [_entity(name, entities.get(name, {}), relations.get(name, [])) for name in names]
 

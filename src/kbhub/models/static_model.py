@@ -208,10 +208,7 @@ def _two(halves: Iterable[tuple[str, Iterable[str]]], rows: Mapping[str, int]) -
 
 
 def _first(keys: Iterable[str], rows: Mapping[str, int]) -> int | None:
-    for key in keys:  # a generator takes twice as long
-        if key in rows:
-            return rows[key]
-    return None
+    return next((rows[key] for key in keys if key in rows), None)
 
 
 def _rest(word: str, taken: Mapping[str, list[int]], rows: Mapping[str, int]) -> str:
@@ -305,13 +302,8 @@ def _read(folder: Path) -> StaticModel | None:
     shape = (tokenizer.get_vocab_size(),)
     if not hasattr(tokenizer.model, "unk_token") or (weights is not None and weights.shape != shape):
         return None
-    if mapping is None:
-        fits = matrix.shape[:1] == shape
-    else:
-        fits = (
-            mapping.shape == shape and mapping.dtype.kind == "i" and 0 <= mapping.min() <= mapping.max() < len(matrix)
-        )
-    if not fits:
+    rows = np.arange(len(matrix)) if mapping is None else mapping
+    if rows.shape != shape or rows.dtype.kind != "i" or not 0 <= rows.min() <= rows.max() < len(matrix):
         return None
     name = tokenizer.model.unk_token
     unknown = None if name is None else tokenizer.token_to_id(name)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -70,17 +70,12 @@ class TagTable:
         """Number of documents with any tag."""
         self._forms: dict[str, Counter[str]] = defaultdict(Counter)
         for who, tags in tagged:
-            keys: set[str] = set()
-            own: set[str] = set()
-            for tag in tags:
-                levels = _levels(tag)
-                own.update(key for key, _ in levels[-1:])
-                for key, form in levels:
-                    keys.add(key)
-                    self._forms[key][form] += 1
-            self.own.update(own)
-            self.size += bool(keys)
-            for key in keys:
+            levels_of = [levels for tag in tags if (levels := _levels(tag))]
+            self.own.update({levels[-1][0] for levels in levels_of})
+            self.size += bool(levels_of)
+            for key, form in chain.from_iterable(levels_of):
+                self._forms[key][form] += 1
+            for key in {key for key, _ in chain.from_iterable(levels_of)}:
                 self.having[key].append(who)
 
     def form(self, key: str) -> str:
@@ -521,8 +516,7 @@ def exists_below(root: Path, place: str) -> bool:
 def found_document(hub: Hub, graph: Graph, ref: str) -> tuple[Node, tuple[str, ...]]:
     """Return the indexed document that a ref names, and notes; lines and heading are ignored."""
     ref = ref.encode("utf-8", "replace").decode("utf-8")
-    resolver = Resolver(hub)
-    with resolver.opened():
+    with Resolver(hub).opened() as resolver:
         _, place = resolver.one(ref)
         base_links = graph.bases.get(place.base.id)
         if base_links is None or place.path not in base_links.documents:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -129,16 +129,14 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
     meanings, bases = _meanings(hub, place), hub.select()
     skipped: dict[str, Skipped] = {}
     rows: dict[str, list[DocumentRow]] = {}
-    with ExitStack() as stack:
-        for base in bases:
-            try:
-                if not is_directory(base.path):
-                    raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
-                index = hub.index(base)
-                stack.enter_context(index.snapshot())
-                rows[base.id] = sorted(index.documents_by_docid(""), key=lambda row: row.path)  # "" matches all
-            except (BaseUnavailable, IndexUnavailable) as error:
-                skipped[base.id] = Skipped(base=base.id, reason=str(error))
+    for base in bases:
+        try:
+            if not is_directory(base.path):
+                raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+            with hub.index(base).snapshot() as index:
+                rows[base.id] = index.every_document()
+        except (BaseUnavailable, IndexUnavailable) as error:
+            skipped[base.id] = Skipped(base=base.id, reason=str(error))
     short = short_docids(row.docid for every in rows.values() for row in every)
     everywhere = hub.config().settings.contexts
     documents: list[tuple[Base, DocumentRow]] = []

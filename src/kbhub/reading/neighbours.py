@@ -175,8 +175,7 @@ def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Nei
 
     first = graph.bases[node[0]]
     own = first.means = first.means or means_in(hub, first.base)
-    vector = vector_of(own, node[1]) if own else None
-    if vector is None or own is None:
+    if own is None or (vector := vector_of(own, node[1])) is None:
         return 0, []
     scored: list[tuple[float, Node]] = []
     for name, links in graph.bases.items():

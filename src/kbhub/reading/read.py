@@ -64,8 +64,8 @@ def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None
     or several separated by commas. `{a,b}.md` and `runbooks/*.md` stand for several documents. Raises `UsageError` if
     the cursor belongs to other refs.
     """
-    refs, options, resolver = refs if isinstance(refs, str) else tuple(refs), options or ReadOptions(), Resolver(hub)
-    with hub.readers, resolver.opened():
+    refs, options = refs if isinstance(refs, str) else tuple(refs), options or ReadOptions()
+    with hub.readers, Resolver(hub).opened() as resolver:
         parts = (part for text in _listed(refs) for part in _split(resolver, text))
         texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
         entries = list(dict.fromkeys(entry for text in texts for entry in _expanded(resolver, text)))
@@ -268,29 +268,27 @@ def open_whole(hub: Hub, ref: str) -> Whole:
     A heading may be given as the anchor that GitHub makes of it; one that does not exist stands for the whole document.
     Raises `DocumentNotFound` and `PathNotContained`; `UsageError` if the ref is too long.
     """
-    with hub.readers:
-        resolver = Resolver(hub)
-        with resolver.opened():
-            reference, place = resolver.one(ref)
-            opened = resolver.open(place, ref)
-            row, reason = None, ""
-            with suppress(IndexUnavailable), hub.index(place.base).snapshot() as index:
-                if known := index.document(place.path):
-                    reason = references.declared(index, [known], hub.options.clock()).outdated.get(known.id, "")
-                    row = known
-            return Whole(
-                ref=resolver.ref(place),
-                docid=resolver.docid(place),
-                base=place.base,
-                path=place.path,
-                document=opened.document,
-                lines=_asked(opened.document, reference, ref),
-                hash=references.short_hash(opened.digest.hex()),
-                deleted=opened.deleted,
-                contexts=resolver.contexts(place),
-                row=row,
-                outdated=reason,
-            )
+    with hub.readers, Resolver(hub).opened() as resolver:
+        reference, place = resolver.one(ref)
+        opened = resolver.open(place, ref)
+        row, reason = None, ""
+        with suppress(IndexUnavailable), hub.index(place.base).snapshot() as index:
+            if known := index.document(place.path):
+                reason = references.declared(index, [known], hub.options.clock()).outdated.get(known.id, "")
+                row = known
+        return Whole(
+            ref=resolver.ref(place),
+            docid=resolver.docid(place),
+            base=place.base,
+            path=place.path,
+            document=opened.document,
+            lines=_asked(opened.document, reference, ref),
+            hash=references.short_hash(opened.digest.hex()),
+            deleted=opened.deleted,
+            contexts=resolver.contexts(place),
+            row=row,
+            outdated=reason,
+        )
 
 
 def commits(whole: Whole) -> list[Commit]:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from typing import Self
 
 from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import excluded_by, open_contained
@@ -115,21 +116,15 @@ class Resolver:
         """Base → why its index could not be read."""
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def opened(self) -> Iterator[Self]:
         """Hold a snapshot of each readable index; all other methods are called inside."""
         with ExitStack() as stack:
             for base in self.bases:
-                index = self._hub.index(base)
                 try:
-                    stack.enter_context(index.snapshot())
+                    self._opened[base.id] = stack.enter_context(self._hub.index(base).snapshot())
                 except IndexUnavailable as error:
                     self._unreadable[base.id] = str(error)
-                    continue
-                self._opened[base.id] = index
-            try:
-                yield
-            finally:
-                self._opened, self._tables, self._unreadable = {}, {}, {}
+            yield self
 
     def find(self, ref: str) -> tuple[references.ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
@@ -390,12 +385,10 @@ def _is_there(base: Base, path: str) -> bool:
 def _leads_out(base: Base, path: str) -> bool:
     """Return whether a path leads out of a base, directly or by a symlink in it."""
     path = next(_forms(base, path))
-    try:
-        open_contained(base, path).close()
-    except PathNotContained:
-        if os.path.isabs(path) or ".." in path.split("/"):  # noqa: PTH117 - any string comes here
-            return True
-        return "\0" not in path and path != "" and os.path.lexists(base.path / path)
-    except (OSError, ValueError):
-        return False
+    with suppress(OSError, ValueError):
+        try:
+            open_contained(base, path).close()
+        except PathNotContained:
+            outside = os.path.isabs(path) or ".." in path.split("/")  # noqa: PTH117 - any string comes here
+            return outside or ("\0" not in path and path != "" and os.path.lexists(base.path / path))
     return False

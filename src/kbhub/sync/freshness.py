@@ -372,6 +372,4 @@ def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, i
 def is_in_progress(hub: Hub, base: Base) -> bool:
     """Return whether a base is being indexed, or soon will be, here or by another process."""
     state = hub.state(Freshness)
-    if state.is_pending(base.id) or base.id in state.progress:
-        return True
-    return state.is_elsewhere(hub.index(base).path)
+    return state.is_pending(base.id) or base.id in state.progress or state.is_elsewhere(hub.index(base).path)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -164,17 +165,12 @@ def until_changed(base: Base, seconds: float) -> None:
 
 def changes_of(paths: Iterable[str], roots: Mapping[str, Base]) -> Changes:
     """Return which paths of which bases changed, from absolute paths and watched folder or file → base."""
-    changed: dict[str, set[str] | None] = {}
+    changed = defaultdict[str, set[str | None]](set)
     for path in paths:
         for root, base in roots.items():
             if (path == root or path.startswith(root + os.sep)) and _matters(path, root, base):
-                inside = _named(path, base)
-                names = changed.setdefault(base.id, set())
-                if inside is None or names is None:
-                    changed[base.id] = None
-                else:
-                    names.add(inside)
-    return {base: None if names is None else frozenset(names) for base, names in changed.items()}
+                changed[base.id].add(_named(path, base))
+    return {base: None if None in names else frozenset(filter(None, names)) for base, names in changed.items()}
 
 
 def _named(path: str, base: Base) -> str | None:

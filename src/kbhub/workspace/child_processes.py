@@ -91,12 +91,8 @@ def start(module: str) -> subprocess.Popen[bytes]:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """Kill a process, close its pipes and wait for it."""
-    process.kill()
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError):  # unsent data does not matter
-            if pipe:
-                pipe.close()
-    process.wait()
+    with suppress(OSError), process:  # unsent data does not matter
+        process.kill()
 
 
 @contextmanager

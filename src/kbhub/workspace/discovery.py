@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import unicodedata
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -104,13 +105,11 @@ def path_of_uri(uri: str, *, windows: bool = os.name == "nt") -> PurePath | None
     if parts.scheme.lower() != "file" or not path.startswith("/") or "\0" in path:
         return None
     host = "" if parts.netloc.lower() == "localhost" else parts.netloc
-    if windows:
-        drive = path[1:3]
-        if host:
-            return PureWindowsPath(f"//{host}{path}")
-        is_drive = len(drive) == 2 and drive[0].isalpha() and drive[1] == ":"
-        return PureWindowsPath(f"{path[1:]}/" if is_drive else path)
-    return None if host else PurePosixPath(path)
+    if not windows:
+        return None if host else PurePosixPath(path)
+    if host:
+        return PureWindowsPath(f"//{host}{path}")
+    return PureWindowsPath(f"{path[1:]}/" if re.match(r"/[A-Za-z]:", path) else path)
 
 
 def _tells_a_project(directory: Path, env: Mapping[str, str], home: Path) -> bool:
@@ -216,18 +215,14 @@ def discover(
 
 def _active_ids(directory: Path | None, config: LoadedConfig, home: Path) -> set[str]:
     """Ids active in a workspace: those of `*`, and those of the deepest `repos` folder that contains it."""
-    settings, nearest, longest = config.settings, set[str](), 0
     fold = str.casefold if CASE_INSENSITIVE else str
     target = tuple(map(fold, directory.parts)) if directory else ()
-    for key, names in settings.repos.items() if directory else ():
-        if key == EVERYWHERE:
-            continue
-        parts = tuple(map(fold, real_path(expand(key, home, config.file.parent)).parts))
-        if parts == target[: len(parts)] and len(parts) >= longest:
-            # Two spellings of a folder count as one entry.
-            nearest = (nearest if len(parts) == longest else set()).union(names)
-            longest = len(parts)
-    return nearest.union(settings.repos.get(EVERYWHERE, ()))
+    ids = defaultdict[int, set[str]](set)  # by depth, so that two spellings of a folder count as one entry
+    for key, names in config.settings.repos.items():
+        parts = () if key == EVERYWHERE else tuple(map(fold, real_path(expand(key, home, config.file.parent)).parts))
+        if parts == target[: len(parts)]:
+            ids[len(parts)].update(names)
+    return ids[0] | ids[max(ids)]
 
 
 def _prepare_shared(base: Base) -> str | None:

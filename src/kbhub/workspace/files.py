@@ -369,8 +369,6 @@ class Folder:
     base: Base
     descriptor: int | None
     """None if the system has no operations relative to a descriptor."""
-    made: list[str] = field(default_factory=list)
-    """Folders created on the way here, outermost first; real paths."""
 
     def names(self) -> list[str]:
         """Return the names of its entries."""
@@ -447,12 +445,6 @@ class Folder:
                     with suppress(OSError):  # already deleted, or owned by another user
                         os.unlink(self._at(name), dir_fd=self.descriptor)
 
-    def unmake(self) -> None:
-        """Remove the folders created on the way here, if they are empty."""
-        for folder in reversed(self.made):
-            with suppress(OSError):
-                os.rmdir(folder)  # noqa: PTH106
-
     def _at(self, name: str) -> str:
         return name if self.descriptor is not None else str(self.path / name)
 
@@ -464,38 +456,37 @@ class Folder:
 
 @contextmanager
 def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iterator[Folder]:
-    """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link."""
-    root = os.path.realpath(base.path)
-    folder = Folder(Path(root, *parts), base, None)
-    if not STEPWISE:
-        for depth in range(1, len(parts) + 1):
-            path = Path(root, *parts[:depth])
-            if make and not path.exists():
-                path.mkdir()
-                folder.made.append(str(path))
-            if os.path.realpath(path) != str(path):
-                raise PathNotContained("/".join(parts[:depth]), base.id)
-        yield folder
-        return
-    descriptor = os.open(root, FOLDER)
+    """Hold a folder of a base open; `parts` are the folder names from the base downwards, none of them a link.
+
+    With `make`, missing folders are created; those that are still empty in the end are removed.
+    """
+    root, made = os.path.realpath(base.path), list[Path]()
+    folder = Folder(Path(root, *parts), base, os.open(root, FOLDER) if STEPWISE else None)
     try:
         for depth, part in enumerate(parts, start=1):
+            path, outer = Path(root, *parts[:depth]), folder.descriptor
             if make:
                 with suppress(FileExistsError):
-                    os.mkdir(part, NEW_FOLDER_MODE, dir_fd=descriptor)
-                    os.fsync(descriptor)
-                    folder.made.append(str(Path(root, *parts[:depth])))
+                    os.mkdir(path if outer is None else part, NEW_FOLDER_MODE, dir_fd=outer)
+                    made.append(path)
+                    folder.flush()
+            if outer is None:
+                if os.path.realpath(path) != str(path):
+                    raise PathNotContained("/".join(parts[:depth]), base.id)
+                continue
             try:
-                inner = os.open(part, FOLDER, dir_fd=descriptor)
+                folder.descriptor = os.open(part, FOLDER, dir_fd=outer)
             except OSError as error:
                 # For a link to a folder, O_NOFOLLOW fails with ENOTDIR on Linux and with ELOOP or EMLINK elsewhere.
                 with suppress(OSError):
-                    if stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    if stat.S_ISLNK(os.stat(part, dir_fd=outer, follow_symlinks=False).st_mode):
                         raise PathNotContained(part, base.id) from error
                 raise
-            os.close(descriptor)
-            descriptor = inner
-        folder.descriptor = descriptor
+            os.close(outer)
         yield folder
     finally:
-        os.close(descriptor)
+        if folder.descriptor is not None:
+            os.close(folder.descriptor)
+        for path in reversed(made):
+            with suppress(OSError):  # it is not empty
+                path.rmdir()

@@ -158,8 +158,7 @@ def open_writer(path: Path) -> apsw.Connection:
         connection.execute(_TABLES)
         connection.execute("INSERT INTO fts(fts, rank) VALUES ('hashsize', ?)", (HASH_BYTES,))
         connection.execute("INSERT INTO meta VALUES ('pack', abs(random() / 2)), (?, ?)", (NAME, path.name))
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
-        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}").fetchall()
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={SCHEMA_VERSION}").fetchall()
         connection.execute("COMMIT")
     connection.execute("PRAGMA synchronous=NORMAL").fetchall()
     _check(connection, path)
@@ -223,8 +222,7 @@ def _prepare(connection: apsw.Connection) -> None:
     # Against crafted files: the schema may not call functions with side effects or virtual tables, FTS5's internal
     # tables are read-only, and page layouts are checked. Together 0.02 ms.
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    connection.execute("PRAGMA trusted_schema=OFF").fetchall()
-    connection.execute("PRAGMA cell_size_check=ON").fetchall()
+    connection.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON").fetchall()
     connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}").fetchall()
     if extension := _vector_extension():
         try:
