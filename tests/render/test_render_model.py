@@ -10,7 +10,6 @@ from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unrea
 from kbhub.render import search, terminal
 from kbhub.render.bases import nothing_here, status_report
 from kbhub.render.report import ANSWER_BYTES, Bare, Call, Item, Line, Name, Names, Quote, Ref, Report, model_answer, say
-from kbhub.render.terminal import Painter
 from kbhub.search.judge import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 
@@ -223,7 +222,7 @@ def test_a_line_is_cut_by_bytes_at_a_character_and_a_quote_is_fenced_or_behind_a
     report = Report(parts=[ONE], calls=lambda shown: [f"{shown} shown"])
     assert model_answer(report)[0] == '1. a.md:3-5 · "A" · 0.90 · 1 year old\n```\nx\ny\n```\n1 shown'
     assert terminal.text(report) == "0.90  a.md:3-5  #0000aa  1 year old\n      A\n  │ x\n  │ y"
-    assert "\x1b[1;36ma.md:3-5\x1b[0m" in terminal.text(report, Painter(colour=True))
+    assert "\x1b[1;36ma.md:3-5\x1b[0m" in terminal.text(report, colour=True)
 
 
 ONE = Item(Ref("a.md", "#0000aa", ":3-5"), Name("A"), "0.90", ("1 year old",), quote=Quote("x\ny", 99), number=1)

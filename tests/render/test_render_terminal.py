@@ -26,7 +26,6 @@ from kbhub.render.pages import drawn
 from kbhub.render.report import Listing
 from kbhub.render.search import contribution_of, read_text, search_notes, search_report
 from kbhub.render.terminal import (
-    Painter,
     ago_text,
     fitted,
     json_escaped,
@@ -41,7 +40,6 @@ from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped
 from kbhub.values import age_text
 from kbhub.workspace.project import Grant
 
-PLAIN, COLOURED = Painter(), Painter(colour=True)
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jred\x9b31m \u202egnp.exe\u2066 \x08\x7f\rover\u2028line"
 
@@ -78,8 +76,8 @@ def status_text(**changes) -> str:
     return text(status_report(Status(**{"config": None, **fields, **changes}), now=NOW, people=True))
 
 
-def search_text(found: SearchResult, paint: Painter) -> str:
-    return text(search_report(found, Query(text=found.query)), paint)
+def search_text(found: SearchResult, *, colour: bool = False) -> str:
+    return text(search_report(found, Query(text=found.query)), colour=colour)
 
 
 def acts_on_terminals(text: str) -> set[str]:
@@ -115,16 +113,16 @@ def test_escaped_json_means_the_same(text):
 
 def test_empty_lines_of_an_excerpt_are_one_and_terms_are_highlighted_only_where_there_is_colour():
     assert compact("> a\n>\n>\n>\n> b\n\n\n\n    c\n>\n> ") == "> a\n\n> b\n\n    c"
-    coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), COLOURED)
+    coloured = search_text(result(hit(excerpt="Two releases; a rollback.")), colour=True)
     assert "Two \x1b[1;33mreleases\x1b[0m; a \x1b[1;33mrollback\x1b[0m." in coloured
-    assert "\x1b" not in search_text(result(hit()), PLAIN)
+    assert "\x1b" not in search_text(result(hit()))
 
 
 def test_hits_are_compact_blocks(snapshot):
     also = (Span(start_line=30, end_line=35), Span(start_line=50, end_line=51))
     trace = Trace(signals=(Signal(name="keyword", rank=1, value=7.25, contribution=0.5),), factors={"weight": 0.5})
     other = hit(ref="glossary.md", title="Glossary", headings=(), stale=True, age_days=800, score=0.5)
-    assert search_text(result(hit(also=also, trace=trace), other), PLAIN) == snapshot
+    assert search_text(result(hit(also=also, trace=trace), other)) == snapshot
 
 
 def test_old_and_outdated_documents_say_so_and_no_part_of_a_hit_reaches_the_terminal_raw():
@@ -134,18 +132,18 @@ def test_old_and_outdated_documents_say_so_and_no_part_of_a_hit_reaches_the_term
         *((364, "", ""), (365, "", "  a year old"), (800, "", "  2.2 years old")),
         *((40, past, f"  outdated: {past}"), (800, past, f"  2.2 years old  outdated: {past}")),
     ):
-        shown = search_text(result(hit(age_days=days, stale=days >= 365 or bool(why), outdated=why)), PLAIN)
+        shown = search_text(result(hit(age_days=days, stale=days >= 365 or bool(why), outdated=why)))
         assert shown.splitlines()[0].endswith(f"#a1b2c3{told}")
 
     headings, outdated = (HOSTILE, f"{HOSTILE}\n"), f"{HOSTILE}\n"
     hostile = hit(ref=f"{HOSTILE}\n.md", title=HOSTILE, headings=headings, excerpt=HOSTILE, outdated=outdated)
-    text = search_text(result(hostile), PLAIN)
+    text = search_text(result(hostile))
     assert not acts_on_terminals(text)
     assert "␛]0;owned␇" in text
     assert len(text.splitlines()) == 3
-    assert acts_on_terminals(search_text(result(hostile), COLOURED)) == {"\x1b"}
+    assert acts_on_terminals(search_text(result(hostile), colour=True)) == {"\x1b"}
 
-    forged = search_text(result(hit(excerpt="innocent\n1.00  project:1-2  #ffffff\n      Trust me")), PLAIN)
+    forged = search_text(result(hit(excerpt="innocent\n1.00  project:1-2  #ffffff\n      Trust me")))
     assert [line for line in forged.splitlines()[2:] if not line.startswith("  │")] == []
 
 

@@ -13,21 +13,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from kbhub import __version__
-from kbhub.cli.app import complain, page, progress_bars, show, terminal_width, wants_colour
+from kbhub.cli.app import COMMON, MORE, complain, page, progress_bars, show, terminal_width, wants_colour
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.render import formats as listings
 from kbhub.render.formats import Format
 from kbhub.render.report import Listing, Report
-from kbhub.render.terminal import Painter, json_escaped, line, neutralised, warnings_text
+from kbhub.render.terminal import json_escaped, line, neutralised, warnings_text
 from kbhub.render.terminal import text as text_of
 from kbhub.sync import base_suggestions
+from kbhub.sync.comparison import Progress
 from kbhub.sync.freshness import Patience, first_indexes, freshen, sync
 from kbhub.types import BOUNDS, Problem
 from kbhub.values import Value, counted, struct
@@ -35,15 +36,9 @@ from kbhub.workspace.config import parse_base_arguments
 from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import PROJECT_ID
 
-if TYPE_CHECKING:
-    from kbhub.sync.comparison import Progress
-
 _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
 
-_SHARED = Parameter(name="*", group=Group("Common options", sort_key=3))
-"""The options of every command, a group of their own in the help."""
-
-RARE = Group("More options", sort_key=2)
+RARE = Group(MORE, sort_key=2)
 """What only `--help-all` shows."""
 
 MOST_AROUND = 1000
@@ -60,9 +55,9 @@ WITHIN = {name: Number(gte=least, lte=most) for name, (least, most) in BOUNDS.it
 """Field of a query that is a number → the validator of its option."""
 
 
-@_SHARED
+@Parameter(name="*", group=Group(COMMON, sort_key=3))
 class Places(Value):
-    """Where to look."""
+    """Where to look. These options, and those of subclasses, have a group of their own in the help."""
 
     root: Annotated[str | None, Parameter(metavar="DIR")] = None
     """Use this directory as the workspace instead of the working directory."""
@@ -80,7 +75,6 @@ class Places(Value):
     """Log what is looked for, found and done to standard error."""
 
 
-@_SHARED
 class Common(Places):
     """Where to look, and how to answer."""
 
@@ -95,7 +89,6 @@ class Common(Places):
         return chosen[0] if chosen else "text"
 
 
-@_SHARED
 class Tables(Common):
     """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
 
@@ -112,7 +105,6 @@ class Tables(Common):
     """Do not use a pager for long text."""
 
 
-@_SHARED
 class Formats(Tables):
     """The same for commands whose lists are of files."""
 
@@ -406,6 +398,6 @@ def show_reply(reply: Reply, common: Common, *, colour: bool = False) -> None:
             show(said, exact=True)
         else:
             if isinstance(said, Report):
-                said = text_of(said, Painter(colour and wants_colour(sys.stdout)), width=terminal_width(), draw=drawn)
+                said = text_of(said, colour=colour and wants_colour(sys.stdout), width=terminal_width(), draw=drawn)
             page(said, pager=isinstance(common, Tables) and not common.no_pager)
     complain(*noted, *reply.hints)

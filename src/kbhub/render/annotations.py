@@ -8,15 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from kbhub import __version__
-from kbhub.editing.findings import CHECKS
+from kbhub.editing.findings import CHECKS, AuditFinding, AuditReport
 from kbhub.render.terminal import neutralised
-
-if TYPE_CHECKING:
-    from kbhub.editing.findings import AuditFinding, AuditReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

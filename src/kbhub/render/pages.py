@@ -9,13 +9,14 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
@@ -23,13 +24,8 @@ from rich.theme import Theme
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.shown_text import code_blocks, renderable
 from kbhub.index.query.excerpts import CODE, spans
+from kbhub.index.query.parser import Term
 from kbhub.render.terminal import TAB_COLUMNS, column_widths, fitted, neutralised
-
-if TYPE_CHECKING:
-    from rich.console import ConsoleOptions, RenderResult
-    from rich.segment import Segment
-
-    from kbhub.index.query.parser import Term
 
 DRAWN_CHARACTERS = 200_000
 """Length up to which a text is laid out; longer ones are only wrapped."""

@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from kbhub.documents.shown_text import cell_width, compact
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
+from kbhub.types import Problem
 from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import remedy_of
-
-if TYPE_CHECKING:
-    from kbhub.types import Problem
 
 OTHER_EXCERPT_CHARACTERS = 300
 """Length of excerpts after the first hit's, which is shown in full: some four lines of 80 columns."""
@@ -40,26 +37,24 @@ _INDENT = "      "
 class Painter:
     """Adds colours to text, if they are wanted."""
 
-    colour: bool = False
+    colour: bool
 
     def __call__(self, text: str, parameters: str) -> str:
         """Return a text with SGR parameters applied, or unchanged without colours or parameters."""
         return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text and parameters else text
 
 
-PLAIN = Painter()
-
-
 def text(
     report: Report,
-    paint: Painter = PLAIN,
     *,
+    colour: bool = False,
     width: int | None = None,
     whole: bool = False,
     draw: Callable[..., str] | None = None,
 ) -> str:
     """Return a report without its notes and calls; unless `whole`, quotes that are not fenced are shortened."""
-    laid = partial(draw, width=width - cell_width(_GUTTER), colour=paint.colour) if draw and width else None
+    paint = Painter(colour)
+    laid = partial(draw, width=width - cell_width(_GUTTER), colour=colour) if draw and width else None
     lines = _lines(report.head, paint, laid, whole=whole) if report.head else []
     indent = "  " if any(isinstance(part, str) and part for part in report.parts) else ""
     for in_table, parts in groupby(report.parts, key=lambda part: isinstance(part, Item) and part.row):
@@ -238,14 +233,11 @@ _MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•│]|\d+\.) +")
 def fitted(text: str, width: int) -> str:
     """Wrap lines that are wider than the terminal, keeping their indentation; SGR sequences in them stay."""
     pieces: list[str] = []
-    for line in text.split("\n"):
+    for line in text.replace("\t", " " * TAB_COLUMNS).split("\n"):
         bare = _STYLE.sub("", line)
-        if "\t" not in bare and cell_width(bare) <= width:
+        if cell_width(bare) <= width:
             pieces.append(line)
             continue
-        if "\t" in bare:
-            line = line.replace("\t", " " * TAB_COLUMNS)
-            bare = _STYLE.sub("", line)
         mark = _MARK.match(bare)
         indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" ")) or BETWEEN
         indent = min(indent, int(width * DEEPEST_INDENT))

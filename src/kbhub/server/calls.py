@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio import from_thread
 from anyio.to_thread import run_sync
+from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.documents.shown_text import one_line
@@ -24,6 +25,7 @@ from kbhub.render.terminal import warnings_text
 from kbhub.server.client import Announcer, RootsQuestion, ServerExtension, confirm
 from kbhub.sync import base_suggestions
 from kbhub.sync.background import Background, embed_ahead
+from kbhub.sync.comparison import Progress
 from kbhub.sync.freshness import FIRST_INDEX_SECONDS, Patience, comparing_for, first_indexes, freshen, is_in_step
 from kbhub.sync.watch import Changes, Watcher
 from kbhub.types import Discovery, Problem
@@ -33,11 +35,6 @@ from kbhub.usage.log import LogSession
 from kbhub.values import Value
 from kbhub.workspace.config import LoadedConfig
 from kbhub.workspace.discovery import FROM_ROOTS
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context
-
-    from kbhub.sync.comparison import Progress
 
 FRESHEN_SECONDS = 0.5
 """How long a search waits for changed files to be indexed; what takes longer serves the next one."""

@@ -8,15 +8,17 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from operator import attrgetter, methodcaller
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio
 from anyio.from_thread import BlockingPortal
 from anyio.to_thread import run_sync
 from mcp import MCPError, types
+from mcp.server import ServerRequestContext
 from mcp.server.apps import client_supports_apps
 from mcp.server.extension import Extension
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.message import ServerMessageMetadata
@@ -29,11 +31,7 @@ from kbhub.server.definitions import offered
 from kbhub.server.frames import LISTEN
 from kbhub.types import Base
 
-if TYPE_CHECKING:
-    from mcp.server import ServerRequestContext
-    from mcp.server.lowlevel.helper_types import ReadResourceContents
-
-    AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
+AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
 
 STATELESS_SINCE = "2026-07-28"
 """First version of the protocol in which the server asks by the result of a call, not by a request of its own."""

@@ -8,11 +8,21 @@ from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.types import Tool
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    RootModel,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import CoreSchema
 
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -20,10 +30,6 @@ from kbhub.server.frames import too_much
 from kbhub.values import Value
 from kbhub.workspace.settings import nearest, shown
 from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEANT, MEMORY_TOOLS, WRITERS, ToolName
-
-if TYPE_CHECKING:
-    from pydantic import GetJsonSchemaHandler
-    from pydantic_core import CoreSchema
 
 Schema = dict[str, Any]
 

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from mcp import MCPError, types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.prompts.base import Prompt
 from pydantic import Field
@@ -24,16 +25,12 @@ from kbhub.index import catalogue
 from kbhub.index.engine import DocumentRow
 from kbhub.index.references import ref_of
 from kbhub.memory import catalog
+from kbhub.server.calls import Calls
 from kbhub.server.client import TEMPLATE, parse_uri, template_value, uri_of
 from kbhub.sync.document_access import has_document, open_document
 from kbhub.types import Base
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context
-
-    from kbhub.server.calls import Calls
 
 PAGE = 100
 """Documents per page of the list: some 20 kB, which every client accepts."""
@@ -130,11 +127,9 @@ def complete_tag(hub: Hub, start: str) -> list[str]:
 def _text(hub: Hub, base: Base, path: str, uri: str) -> str:
     try:
         if not is_converted(kind_of(base, path)):
-            try:
-                with walk.open_contained(base, path) as file:
-                    return markdown.decode(file.read(hub.limits().file_bytes + 1))[0]
-            except FileNotFoundError:
-                pass  # a kept text of a deleted file
+            # Without a file, the text of a deleted one may be kept.
+            with suppress(FileNotFoundError), walk.open_contained(base, path) as file:
+                return markdown.decode(file.read(hub.limits().file_bytes + 1))[0]
         index = hub.index(base)
         try:
             with index.snapshot():

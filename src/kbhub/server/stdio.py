@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
@@ -36,9 +36,7 @@ from kbhub.workspace.config import parse_base_arguments
 gc.freeze()  # all of it is permanent, and the first collection would scan it (90 ms)
 if _COLLECTING:
     gc.enable()
-
-if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectSendStream
 
 log = logging.getLogger(__name__)
 
@@ -222,7 +220,7 @@ class _Calls:
 
 
 async def _hear(
-    client: Transport, received: "MemoryObjectSendStream[Any]", write: "MemoryObjectSendStream[Any]", calls: _Calls
+    client: Transport, received: MemoryObjectSendStream[Any], write: MemoryObjectSendStream[Any], calls: _Calls
 ) -> None:
     """Pass on readable frames, and answer unreadable ones."""
     frames, over = Frames(), False
@@ -286,7 +284,7 @@ def _line(message: types.JSONRPCMessage) -> bytes:
         return _line(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
 
-async def _relay(read: Any, write: Any, relayed: "MemoryObjectSendStream[Any]", loop: Loop, protocol: str) -> None:
+async def _relay(read: Any, write: Any, relayed: MemoryObjectSendStream[Any], loop: Loop, protocol: str) -> None:
     """Relay messages, except initial probes, which are answered here without fixing the era.
 
     The SDK infers the era from the client's first request, so a client that probes for the new era and then continues

@@ -117,12 +117,7 @@ def show(hub: Hub, id_: Annotated[str, Parameter(name="ID")], /) -> bases.KnownB
 
 
 @command()
-def add_context(
-    hub: Hub,
-    place: Annotated[str, Parameter(name="BASE[/PATH]")],
-    text: str | None = None,
-    /,
-) -> Reply:
+def add_context(hub: Hub, place: Annotated[str, Parameter(name="BASE[/PATH]")], text: str | None = None, /) -> Reply:
     """Describe a base, or a path in a base.
 
     Searches show the description with every hit from there. Inside a base's folder, PATH alone or no argument is

@@ -94,12 +94,7 @@ def hooks(hub: Hub) -> HooksState:
 
 
 @command()
-def inbox(
-    hub: Hub,
-    *ids: Annotated[str, Parameter(name="ID")],
-    accept: bool = False,
-    dismiss: bool = False,
-) -> Reply:
+def inbox(hub: Hub, *ids: Annotated[str, Parameter(name="ID")], accept: bool = False, dismiss: bool = False) -> Reply:
     """List the memories proposed at the end of sessions, and accept or dismiss them.
 
     Proposals are sentences of yours: what you corrected, decided or asked to remember. No search finds them until you

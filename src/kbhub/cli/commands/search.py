@@ -20,7 +20,7 @@ from kbhub.index.query.parser import Term, terms_of
 from kbhub.index.sqlite.index import noted_damage
 from kbhub.render.report import Listing, records
 from kbhub.render.search import search_notes, search_report, verdict_words
-from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS, Painter
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 from kbhub.render.terminal import text as text_of
 from kbhub.search.judge import LEADING_NOTES
 from kbhub.search.search import LlmOptions, every_hit, search_assisted
@@ -128,7 +128,7 @@ def search(
     if form == "text":
         draw = None if hits.line_numbers or hits.around is not None else drawn
         report = search_report(result, asked, full=whole)
-        said = text_of(report, Painter(wants_colour(sys.stdout)), whole=whole, width=terminal_width(), draw=draw)
+        said = text_of(report, colour=wants_colour(sys.stdout), whole=whole, width=terminal_width(), draw=draw)
     return Reply(result, said, partial(hits_listing, result), notes, code=0 if result.searched else 1)
 
 

@@ -20,7 +20,7 @@ from kbhub.frozen import Model
 from kbhub.hooks.events import CLIENTS as HOOK_CLIENTS
 from kbhub.hub import Hub
 from kbhub.render.setup import question, setup_report
-from kbhub.render.terminal import Painter, json_escaped
+from kbhub.render.terminal import json_escaped
 from kbhub.render.terminal import text as text_of
 from kbhub.setup.clients import CLIENTS, SERVER, AnyName, Client, Machine
 from kbhub.setup.found import add_found, found
@@ -141,7 +141,7 @@ def setup(
         notes = (NO_CLIENT,)
     steps, changes = tuple(task.step for task in tasks), not dry_run and any(task.do for task in tasks)
     if changes and not yes:
-        text = text_of(setup_report(steps, (), Path.home()), Painter(wants_colour(sys.stderr)))
+        text = text_of(setup_report(steps, (), Path.home()), colour=wants_colour(sys.stderr))
         if not sys.stdin.isatty():
             page("" if common.json else text, pager=False)
             raise UsageError(ASK_FIRST)

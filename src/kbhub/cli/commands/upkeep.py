@@ -255,12 +255,7 @@ def clear(hub: Hub, *, all_: bool = False) -> query_gaps.Cleared:
 
 
 @command(gaps_report, options=Tables)
-def gaps(
-    hub: Hub,
-    *,
-    all_: bool = False,
-    close: Annotated[str | None, Parameter(metavar="ID")] = None,
-) -> Reply:
+def gaps(hub: Hub, *, all_: bool = False, close: Annotated[str | None, Parameter(metavar="ID")] = None) -> Reply:
     """List questions asked repeatedly that no document answers.
 
     A gap closes automatically once a document or memory answers it. All gaps are checked again before they are listed.

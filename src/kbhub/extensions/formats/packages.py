@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import io
 import posixpath
-import zipfile
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from urllib.parse import unquote
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from kbhub.documents.converted import decode_as, document_of_markdown
 from kbhub.extensions.formats.html import markdown_of
 from kbhub.types import Document
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-    from zipfile import ZipFile
 
 UNPACKED_BYTES = 500_000_000
 """Most bytes of all members together: ten times the size limit of the file, as pictures hardly shrink."""
@@ -46,7 +42,7 @@ _NAMES = {"title": "title", "creator": "author", "modified": "date", "date": "da
 """Elements of Dublin Core → keys of front matter."""
 
 
-def open_package(data: bytes) -> zipfile.ZipFile:
+def open_package(data: bytes) -> ZipFile:
     """Open a zip file once all of it is known to be harmless.
 
     A member can be no longer than the file's directory says, or reading it fails. Zip files within are not opened.
@@ -56,8 +52,8 @@ def open_package(data: bytes) -> zipfile.ZipFile:
         encrypted = "EncryptedPackage".encode("utf-16-le") in data
         raise ValueError(ENCRYPTED if encrypted else "it is in the format of before 2007; save it in the present one")
     try:
-        package = zipfile.ZipFile(io.BytesIO(data))
-    except zipfile.BadZipFile as error:
+        package = ZipFile(io.BytesIO(data))
+    except BadZipFile as error:
         raise ValueError("it is no such file, or broken") from error
     members = package.infolist()
     if any(member.flag_bits & 1 for member in members):
@@ -74,7 +70,7 @@ def open_package(data: bytes) -> zipfile.ZipFile:
     return package
 
 
-def _check(package: zipfile.ZipFile, member: zipfile.ZipInfo, *, xml: bool) -> None:
+def _check(package: ZipFile, member: ZipInfo, *, xml: bool) -> None:
     """Unpack a member once, a block at a time, and refuse XML that declares entities; other broken XML passes."""
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = _refuse_entities
@@ -91,21 +87,21 @@ def _refuse_entities(*_: object) -> NoReturn:
     raise ValueError("its XML declares entities")
 
 
-def tree_of(data: bytes) -> ElementTree.Element:
+def tree_of(data: bytes) -> Element:
     """Parse a member that `open_package` has checked."""
-    return ElementTree.fromstring(data)  # noqa: S314 - it declares no entities
+    return fromstring(data)  # noqa: S314 - it declares no entities
 
 
-def local_name(element: ElementTree.Element) -> str:
+def local_name(element: Element) -> str:
     """Return the name of an element without its namespace."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def metadata_of(package: zipfile.ZipFile, member: str) -> tuple[str, dict[str, str]]:
+def metadata_of(package: ZipFile, member: str) -> tuple[str, dict[str, str]]:
     """Return title (or `""`), and author and date as front matter, from the member with Dublin Core."""
     try:
         tree = tree_of(package.read(member))
-    except (KeyError, ElementTree.ParseError):
+    except (KeyError, ParseError):
         return "", {}
     values: dict[str, str] = {}
     for element in tree.iter():
@@ -178,7 +174,7 @@ def _contents(package: ZipFile, folder: str, items: Iterable[Element]) -> Iterat
         member = _joined(folder, item.get("href", ""))
         try:
             tree = tree_of(package.read(member))
-        except (KeyError, ElementTree.ParseError):
+        except (KeyError, ParseError):
             continue
         for point in tree.iterfind(".//{*}navPoint"):
             name, content = point.findtext("{*}navLabel/{*}text"), point.find("{*}content")

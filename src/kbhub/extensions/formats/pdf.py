@@ -14,16 +14,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pypdf
+from pypdf import PageObject, PdfReader
 
 from kbhub.documents.converted import Part, document_of_parts
 from kbhub.documents.source import unreadable
 from kbhub.types import Document
-
-if TYPE_CHECKING:
-    from pypdf import PageObject, PdfReader
 
 PDF_SECONDS = 50.0
 """Seconds for one file, some fewer than `source.PARSE_SECONDS`, so that the pages read by then are kept."""

@@ -7,20 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbhub.errors import DatasetError, UsageError
 from kbhub.extensions.lab import report
-from kbhub.extensions.lab.corpus import SEED, EvalMode, EvalPlan, QueryResult, ask, open_corpus, sample
+from kbhub.extensions.lab.corpus import SEED, EvalMode, EvalPlan, QueryResult, Setup, ask, open_corpus, sample
 from kbhub.extensions.lab.datasets import Dataset
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kbhub.extensions.lab.corpus import Setup
 
 METRICS = (*report.HEADS, *report.EVIDENCE_HEADS)
 """Metrics of each query, all in 0..1."""

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from kbhub.errors import EmbedderError, ModelFault, ModelUnavailable
@@ -19,9 +19,6 @@ from kbhub.extensions.models import server
 from kbhub.extensions.models.server import Deadline
 from kbhub.frozen import Model
 from kbhub.workspace.settings import EmbedderSettings
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Rows = list[list[float]]
 """A vector per text, as a server sends them."""

@@ -11,9 +11,8 @@ from itertools import chain, combinations, groupby, islice
 from pathlib import Path
 from typing import Any
 
-from pygments.lexers import get_lexer_for_filename
+from pygments.lexers import find_lexer_class_for_filename
 from pygments.token import Comment
-from pygments.util import ClassNotFound
 
 from kbhub.answers.extractive import plain
 from kbhub.answers.sentences import units
@@ -150,13 +149,10 @@ def meaning(path: str, data: bytes, symbols: tuple[str, ...] = ()) -> str | None
 
 def _tokens(path: str, text: str) -> list[str]:
     """Return the tokens of a text, with line breaks in place of comments; its words, if its language is not known."""
-    try:
-        lexer = get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        lexer = None
+    lexer = find_lexer_class_for_filename(path.rpartition("/")[2])
     if lexer is None or len(text) > GRAMMAR_CHARACTERS:
         return re.split(r"(\s+)", text)
-    tokens = list(lexer.get_tokens(text))
+    tokens = list(lexer(stripnl=False, ensurenl=False).get_tokens(text))
     remarks = {*Comment.subtypes, Comment} - {Comment.Preproc, Comment.PreprocFile}
     return ["\n" * part.count("\n") if kind in remarks else part for kind, part in tokens]
 

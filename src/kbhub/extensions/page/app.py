@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -28,10 +30,6 @@ from kbhub.hub import Hub
 from kbhub.render.html import STATIC, rendered
 from kbhub.server.daemon.loopback import HttpServer, bind_port
 from kbhub.workspace.files import private_directory, write_atomically
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 STATUSES: Mapping[type[KbhubError], int] = {
     errors.UsageError: 400,

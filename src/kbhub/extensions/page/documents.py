@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from heapq import nsmallest
 from html import unescape
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from kbhub.documents.walk import open_contained
@@ -38,9 +38,6 @@ from kbhub.usage.log import note_read
 from kbhub.values import struct
 from kbhub.workspace.discovery import covers
 from kbhub.workspace.settings import Editor
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 EDITORS: Mapping[Editor, str] = {
     "idea": "idea://open?file={path}&line={line}",

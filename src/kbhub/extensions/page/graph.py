@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from kbhub.extensions.page.site import Site, site_of
@@ -14,9 +14,6 @@ from kbhub.hub import Hub
 from kbhub.reading.graph import Graph, Node, found_document, graph_of
 from kbhub.reading.nearness import NEAR_FLOOR, means_in, vectors_of
 from kbhub.reading.neighbours import walk
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 NEAR_EACH = 3
 """Documents nearest in meaning to which each is joined."""

@@ -6,9 +6,10 @@ import json
 from collections.abc import AsyncIterator
 from concurrent.futures import wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from kbhub.editing.findings import CHECKS
@@ -19,9 +20,6 @@ from kbhub.setup.bases import edit_config
 from kbhub.setup.doctor import examine, repair
 from kbhub.sync.base_suggestions import outside
 from kbhub.workspace.config_edits import set_value
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 EVENT_SECONDS = 0.1
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 from urllib.parse import urlencode
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
 
 from kbhub.editing.documents import write_document
 from kbhub.editing.paths import why_not_writable
@@ -24,10 +26,6 @@ from kbhub.reading.nearness import means_in, vectors_of
 from kbhub.render.html import strength_curve
 from kbhub.usage.gaps import close_gap, gaps_and_unanswered, show_log
 from kbhub.workspace.discovery import Scope
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 PAGE = 50
 

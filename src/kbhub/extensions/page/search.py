@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
+from markupsafe import Markup
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from kbhub.answers.answer import Answer, Passage
@@ -35,10 +37,6 @@ from kbhub.types import Query, SearchResult
 from kbhub.usage.gaps import show_log
 from kbhub.usage.log import USER, log_path, record
 from kbhub.workspace.formats import has_markdown
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-    from starlette.requests import Request
 
 PAGE = 10
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Awaitable, Callable, Container, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio.to_thread
 from starlette.datastructures import ImmutableMultiDict
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from kbhub import __version__
@@ -24,9 +25,6 @@ from kbhub.sync.background import Background
 from kbhub.types import Base
 from kbhub.usage import log
 from kbhub.usage.gaps import maintain
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 T = TypeVar("T")
 

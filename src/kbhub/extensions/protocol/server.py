@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
-from mcp.server.extension import MethodBinding, RequestHandler
+from mcp.server.extension import MethodBinding
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import INVALID_PARAMS, CallToolResult, PaginatedRequestParams, Tool
 
@@ -96,19 +97,16 @@ class Skills(ServerExtension):
     def methods(self) -> Sequence[MethodBinding]:
         """Return the extension's methods."""
         return (
-            MethodBinding("skills/list", PaginatedRequestParams, self._answered("list_skills")),
-            MethodBinding("skills/get", SkillParams, self._answered("get_skill")),
-            MethodBinding("resources/directory/read", SkillParams, self._answered("read_folder")),
+            MethodBinding("skills/list", PaginatedRequestParams, partial(self._requested, "list_skills")),
+            MethodBinding("skills/get", SkillParams, partial(self._requested, "get_skill")),
+            MethodBinding("resources/directory/read", SkillParams, partial(self._requested, "read_folder")),
         )
 
     async def read(self, uri: str) -> list[ReadResourceContents] | None:
         """Return a file of a skill."""
-        return [await self._requested("read_skill", uri)] if uri.startswith("skill://") else None
+        return [await self._requested("read_skill", None, uri)] if uri.startswith("skill://") else None
 
-    def _answered(self, request: str) -> RequestHandler:
-        return lambda _context, params: self._requested(request, params)
-
-    async def _requested(self, request: str, asked: Any) -> Any:
+    async def _requested(self, request: str, _context: Any, asked: Any) -> Any:
         try:
             return await run_sync(lambda: load(f"kbhub.extensions.protocol.skills:{request}")(self.hub, asked))
         except KbhubError as error:

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import PaginatedRequestParams
 
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.markdown import decode
@@ -25,9 +26,6 @@ from kbhub.extensions.protocol.server import SkillParams
 from kbhub.hooks.sessions import speaking_bases
 from kbhub.hub import Hub
 from kbhub.types import Base
-
-if TYPE_CHECKING:
-    from mcp.types import PaginatedRequestParams
 
 FILE = "SKILL.md"
 

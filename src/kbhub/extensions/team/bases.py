@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
-from psycopg import errors
+from psycopg import Connection, errors
 from psycopg.rows import dict_row
 from psycopg.sql import Identifier
 
@@ -15,9 +15,6 @@ from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.extensions.team import schema
 from kbhub.extensions.team.server import Server, check_version, schema_version
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 PATIENCE_MS = 3_000
 """How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""

@@ -6,9 +6,11 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from psycopg import Connection
 
 from kbhub.extensions.team.schema import columns
 from kbhub.index.engine import FTS_WEIGHTS
@@ -16,10 +18,6 @@ from kbhub.index.matches import NO_CHUNKS
 from kbhub.index.query.parser import tokens
 from kbhub.index.signatures import encoded, growing
 from kbhub.values import struct
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from psycopg import Connection
 
 BLOCK = 512
 """Chunks of a block: `facts/postgres.md` measured a fetch of 9,500 postings at 1.2 ms with it."""

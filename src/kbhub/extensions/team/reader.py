@@ -7,24 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.extensions.team.bases import opened
 from kbhub.extensions.team.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored
 from kbhub.extensions.team.schema import LARGEST_ID, MOST_DIMENSIONS, checked, checked_meta
+from kbhub.extensions.team.server import Server
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.matches import NO_CHUNKS
 from kbhub.index.query.parser import Term
 from kbhub.index.signatures import Columns, Postings, Signatures, enlarged, made, roomy, sign
 from kbhub.index.sqlite.columns import compared
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kbhub.extensions.team.server import Server
 
 MOST_ENDINGS = 2_000
 """Most terms with a prefix that are looked up, the first by alphabet."""

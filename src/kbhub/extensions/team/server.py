@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from socket import SHUT_RDWR, socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
-from psycopg import errors
+from psycopg import Connection, errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -21,9 +21,6 @@ from kbhub.errors import EngineUnavailable
 from kbhub.extensions.team.schema import VERSION
 from kbhub.values import struct
 from kbhub.workspace.config import shown_url
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 MOST_CONNECTIONS = 4
 """Connections of a process to one database, one per concurrent read (`hub.SharedState`)."""

@@ -11,26 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from psycopg import Connection
 
 from kbhub.documents.source import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
 from kbhub.extensions.team.bases import changing, opened
 from kbhub.extensions.team.blocks import Inverter, put, write_postings
 from kbhub.extensions.team.reader import PostgresIndex
+from kbhub.hub import Hub
 from kbhub.index.engine import PACKED_FROM, NewDocument, properties, searched_texts
 from kbhub.index.references import docid_in, embedded_text
 from kbhub.index.signatures import bits_of, sign
 from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
 from kbhub.types import Base, Chunk, FileEntry, Problem
 from kbhub.workspace.formats import kind_of
-
-if TYPE_CHECKING:
-    from psycopg import Connection
-
-    from kbhub.hub import Hub
 
 CHUNKS_AT_ONCE = 4_000
 

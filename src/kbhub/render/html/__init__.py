@@ -12,12 +12,13 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 import nh3
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 from mdit_py_plugins.footnote import footnote_plugin
@@ -35,14 +36,9 @@ from kbhub.render.search import contribution_of, heading_path, verdict_words, wh
 from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
 from kbhub.search.document_signals import FADING_DAYS
 from kbhub.search.judge import is_unfinished
-from kbhub.types import Heading
+from kbhub.types import Document, Heading
 from kbhub.values import DAY_SECONDS, age_text, counted, moment_of, struct
 from kbhub.workspace.formats import MARKUP_SUFFIXES, has_markdown, in_markdown, is_native, suffix_of
-
-if TYPE_CHECKING:
-    from markdown_it.rules_inline import StateInline
-
-    from kbhub.types import Document
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"

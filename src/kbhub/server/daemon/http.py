@@ -11,16 +11,18 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import field, replace
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
 from anyio.to_thread import run_sync
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
@@ -32,11 +34,6 @@ from kbhub.server.frames import refusal as refusal_frame
 from kbhub.server.server import KbhubServer
 from kbhub.values import struct
 from kbhub.workspace.files import is_directory
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup, TaskStatus
-    from starlette.applications import Starlette
-    from starlette.types import Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +79,8 @@ class Workspaces:
 
     def close_idle(self, most: int = MOST_WORKSPACES) -> bool:
         """Close unused workspaces, those idle longest first; return whether there were any."""
-        idle = [(workspace.used, str(root), root) for root, workspace in self._open.items() if not workspace.busy]
-        for _, _, root in sorted(idle, key=itemgetter(0, 1))[:most]:
+        idle = [root for root, workspace in self._open.items() if not workspace.busy]
+        for root in sorted(idle, key=lambda root: self._open[root].used)[:most]:
             self._open.pop(root).closing.set()
         return bool(idle)
 

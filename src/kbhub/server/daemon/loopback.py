@@ -9,17 +9,14 @@ import socket
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import anyio
 import uvicorn
+from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive
 
 from kbhub.errors import UsageError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive
 
 MOST_AT_A_TIME = 128
 """Concurrent requests, including streams of events: more tabs and clients than one user has."""

@@ -346,15 +346,9 @@ class Proxy:
                 os._exit(0)
 
 
-def run(
-    link: protocol.DaemonLink | None,
-    reach: Callable[[], protocol.DaemonLink],
-    notes: Path,
-    told: Sequence[Sequence[Any]],
-    alive: Callable[[], bool],
-) -> NoReturn:
-    """Relay standard input and output until the client closes them or a signal comes, then end the process."""
-    proxy, source = Proxy(link, reach, sys.stdout.buffer, notes, told, alive), sys.stdin.fileno()
+def run(proxy: Proxy) -> NoReturn:
+    """Relay standard input until the client closes it or a signal comes, then end the process."""
+    source = sys.stdin.fileno()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: proxy.finish())
     if hasattr(select, "poll"):
@@ -424,7 +418,7 @@ def connect(wanted: protocol.ConnectOptions, env: Mapping[str, str]) -> int | No
         told = [] if link else protocol.read_note(folder.notes / protocol.note_name(__version__, hello))
         if not link and not told:
             link = reach(folder, said, {"ends": True}, env)
-        run(link, open_link, folder.notes, told, alive)
+        run(Proxy(link, open_link, sys.stdout.buffer, folder.notes, told, alive))
     except protocol.Refused as refusal:
         if refusal.exit_code:
             _complain(refusal.message)

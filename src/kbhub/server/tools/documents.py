@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
 
 import json
+from dataclasses import replace
 from math import inf
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from kbhub.reading.read import read as read_refs
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, ReadResult, Related, Status, Tags
 from kbhub.render.bases import status_report
 from kbhub.render.documents import audit_report, edit_report, related_report, tags_report
-from kbhub.render.report import ANSWER_BYTES, FULL_ANSWER_BYTES, model_answer
+from kbhub.render.report import ANSWER_BYTES, FULL_ANSWER_BYTES
 from kbhub.render.search import read_answer
 from kbhub.server.calls import Calls
 from kbhub.server.client import client_name
@@ -218,12 +219,10 @@ async def delete_document(
 ) -> Annotated[CallToolResult, Removal]:
     """Move a document to the trash. Lists the links this breaks."""
     if restore:
-        done = Removal(restored=await calls.run(trash.restore, calls.hub, ref))
-    else:
-        done = Removal(deleted=await calls.run(trash.delete_document, calls.hub, ref, based_on))
-    await calls.run(calls.announcer.look)
-    one = done.deleted or done.restored
-    return calls.result(model_answer(edit_report(one))[0] if one else "", done)
+        restored = await calls.run(trash.restore, calls.hub, ref)
+        return await calls.changed(replace(edit_report(restored), data=Removal(restored=restored)))
+    deleted = await calls.run(trash.delete_document, calls.hub, ref, based_on)
+    return await calls.changed(replace(edit_report(deleted), data=Removal(deleted=deleted)))
 
 
 async def rename_document(
