@@ -267,17 +267,13 @@ def gaps(hub: Hub, *, all_: bool = False, close: Annotated[str | None, Parameter
         close: Close this gap for good.
     """
     if close is not None:
-        gap = query_gaps.close_gap(hub, close)
-        found = query_gaps.Gaps(
-            gaps=(gap,), open=query_gaps.list_gaps(hub).open, logged=hub.config().settings.log.queries
-        )
-    else:
-        bring_in_step(hub)
-        complain(*maintained_lines(query_gaps.maintain(hub)))
-        found = query_gaps.gaps_and_unanswered(hub, every=all_)
+        closed = query_gaps.close_gap(hub, close)
+        found = query_gaps.list_gaps(hub).model_copy(update={"gaps": (closed,)})
+        return Reply(found, hints=() if found.logged else (OFF,))
+    bring_in_step(hub)
+    complain(*maintained_lines(query_gaps.maintain(hub)))
+    found = query_gaps.gaps_and_unanswered(hub, every=all_)
     if not found.logged:
         return Reply(found, hints=[OFF])
-    if close is not None:
-        return Reply(found)
     none = "No gaps yet." if found.unanswered else "No gaps: no repeated question lacks an answer here."
     return Reply(found, hints=[*([] if found.gaps else [none]), found.rule])
