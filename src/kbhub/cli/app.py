@@ -264,8 +264,8 @@ def misspelt(query: Sequence[str], command: str = "") -> list[str]:
     if not query or typed[:1] != [query[0]]:
         return []
     close = get_close_matches(query[0], [name for name in subcommands(command) if len(name) > SHORT], 1, CLOSE)
-    said, start = f"Searched for {' '.join(query)!r}.", " ".join(filter(None, ("kbhub", command)))
-    return [f"{said} Did you mean the command `{start} {name}`?" for name in close]
+    start = f"kbhub {command}".strip()
+    return [f"Searched for {' '.join(query)!r}. Did you mean the command `{start} {name}`?" for name in close]
 
 
 MESSAGE_CHARACTERS = 2_000

@@ -150,8 +150,8 @@ class MemoryFile:
 
     def strength(self, now: float) -> float:
         """Return its strength at the given time, seconds since the epoch."""
-        last, uses = last_use(self.facts, self.use, self.written), self.use.uses if self.use else 0
-        return strength(self.facts.source, uses, last, now, self.facts.misleading)
+        uses = self.use.uses if self.use else 0
+        return strength(self.facts.source, uses, self.last_use(), now, self.facts.misleading)
 
 
 def checked_text(text: str) -> str:
