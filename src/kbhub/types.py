@@ -365,7 +365,7 @@ class Hit(Value):
     also: tuple[Span, ...] = ()
     """Other matching chunks of the same document."""
     duplicates: tuple[str, ...] = ()
-    """Refs of documents with the same text, which are left out."""
+    """Refs of its copies and translations, which are left out."""
     whole: bool = False
     """Whether the excerpt is the whole document, except for its front matter."""
     trace: Trace | None = None

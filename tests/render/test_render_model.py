@@ -66,9 +66,9 @@ def test_the_first_hit_is_quoted_the_others_are_refs_and_one_line_has_no_fences_
     assert text == (
         'Hits 1-2 of 7 in project (cursor="cursor2" for more).\n'
         "\n"
-        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1.1 years old · also lines 9-12 · same text: a.md\n'
+        '1. notes/n0.md:3-5 · "Note 0 › Roll back" · 0.90 · 1.1 years old · also lines 9-12 · also at a.md\n'
         "```\nRoll back number 0\nwith the tag\nof before.\n```\n"
-        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90 · 1 copy\n'
+        '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90 · also at 1 other place\n'
         "   > Roll back number 1 with the tag of before."
     )
 

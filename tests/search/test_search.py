@@ -9,6 +9,7 @@ import pytest
 from conftest import synced
 from kbhub.documents.shown_text import states
 from kbhub.errors import UsageError
+from kbhub.index.references import FEWEST_PAGES
 from kbhub.index.sqlite.index import IndexWriter
 from kbhub.render.search import search_answer, search_report
 from kbhub.render.terminal import text as text_of
@@ -282,6 +283,56 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
     assert found("striped zebras in 3.9")[0] == "v3.9/zebra.md"
     assert found("striped zebras of version-2")[1] == ["v3.1/zebra.md", "v3.10/zebra.md", "v3.9/zebra.md"]
     assert found("striped zebras in v3.10")[1] == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]
+
+
+PAGES = {
+    "zebra.md": (
+        "# Zebras\n\nHow do zebras run on the plain?\n",
+        "# Zebras\n\nWie laufen die Zebras, how auch sonst?\n",
+    ),
+    "stable.md": ("# Stables\n\nZebras sleep in them.\n", "# Ställe\n\nDie Zebras schlafen dort.\n"),
+    "food.md": ("# Food\n\nZebras eat what they find.\n", "# Futter\n\nZebras fressen, was sie finden.\n"),
+}
+"""In English and in German."""
+
+
+@pytest.mark.parametrize(
+    ("english", "german"),
+    [
+        ("en/", "de/"),
+        ("content/", "content/de-AT/"),
+        ("pages/", "pages.de/"),
+        ("docs/", "i18n/de/docusaurus-plugin-content-docs/current/"),
+    ],
+)
+def test_translations_of_a_page_are_one_hit_in_the_language_of_the_question(environment, english, german):
+    for name, texts in PAGES.items():
+        for folder, text in zip((english, german), texts, strict=True):
+            environment.write(f"knowledge/{folder}{name}", text)
+
+    def found(query, **options):
+        return [(hit.path, hit.duplicates) for hit in search(environment, query, **options).hits]
+
+    assert found("how do zebras run")[0] == (f"{english}zebra.md", (f"{german}zebra.md",))
+    assert found("wie laufen die Zebras")[0] == (f"{german}zebra.md", (f"{english}zebra.md",))
+    assert len(found("zebras")) == len(PAGES)
+    assert {path for path, _ in found(f"zebras path:{german}")} == {f"{german}{name}" for name in PAGES}
+    assert len(found("zebras", granularity="chunk", limit=20)) == 2 * len(PAGES)
+
+
+def test_pages_in_a_language_are_named_with_it_and_a_department_is_none(environment):
+    environment.write("knowledge/guide.md", "# Guide\n\nZebras run on the plain.\n")
+    for number in range(FEWEST_PAGES):
+        environment.write(f"knowledge/notes/{number}.mdx", f"# Note {number}\n\nZebras, number {number}.\n")
+        environment.write(f"knowledge/notes/{number}.fr.md", f"# Note {number} !\n\nLes zebras, numéro {number}.\n")
+        environment.write(f"knowledge/it/{number}.md", f"# Laptop {number}\n\nThe zebra sticker on it.\n")
+    for department in ("hr", "it"):
+        environment.write(f"knowledge/{department}/guide.md", f"# Guide of {department}\n\nZebras of {department}.\n")
+    found = {hit.path: hit.duplicates for hit in search(environment, "zebras", limit=20).hits}
+    assert {"guide.md", "hr/guide.md", "it/guide.md"} <= found.keys()
+    for number in range(FEWEST_PAGES):
+        note, other = f"notes/{number}.mdx", f"notes/{number}.fr.md"
+        assert found.get(note) == (other,) or found.get(other) == (note,)
 
 
 def test_newer_documents_are_preferred_only_if_asked(environment):

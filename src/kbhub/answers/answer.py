@@ -102,7 +102,7 @@ class Source(Model):
     trust: str | None = Field(
         None, description="By its front matter, `generated` (unverified), `machine-confirmed` or `human-reviewed`."
     )
-    duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, which are left out.")
+    duplicates: tuple[str, ...] = Field((), description="Refs of copies and translations, which are left out.")
 
 
 class Passage(Source):

@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import product
@@ -437,3 +437,55 @@ def are_versions(one: str, other: str) -> bool:
     """Whether two paths lie in folders of different versions of the same documentation."""
     first, second = VERSION.search(one), VERSION.search(other)
     return bool(first and second and first[0] != second[0] and one[: first.start()] == other[: second.start()])
+
+
+_LANGUAGE = (
+    r"(?:ar|az|bg|bn|ca|cs|da|de|el|en|es|et|eu|fa|fi|fr|gl|he|hi|hr|hu|hy|id|it|ja|ka|kk|km|ko|lt|lv|mn|ms|nb|ne|nl|no|"
+    r"pl|pt|ro|ru|sk|sl|sq|sr|sv|sw|ta|te|th|tr|uk|ur|uz|vi|zh)(?:[-_](?:[a-z]{2}|[a-z]{4}))?"
+)
+"""Languages that documentation is written in or translated to, with a region or a script."""
+
+_TRANSLATED = re.compile(
+    rf"(?<![^/])(?:i18n/(?P<site>{_LANGUAGE})/docusaurus-plugin-content-(?=docs/|blog/)|(?P<folder>{_LANGUAGE})/)|"
+    rf"\.(?P<suffix>{_LANGUAGE})(?=/|\.\w+$)",
+    re.IGNORECASE | re.ASCII,
+)
+"""Where a path says the language: `fr/guide.md`, `guide.fr.md`, `i18n/fr/docusaurus-plugin-content-docs/current/…`."""
+
+FEWEST_PAGES, FEWEST_LANGUAGES = 3, 5
+"""What tells a language from a department such as `hr/` or `it/`: pages that it has in common with others, or languages
+in one place, where the names of pages are translated as well."""
+
+
+def _page_and_language(path: str) -> tuple[str, str, str]:
+    """Return a path without the language in it, that language, and the folder above it."""
+    page = path.removesuffix("x") if path.endswith(".mdx") else path  # translators rename `guide.mdx`
+    match = _TRANSLATED.search(page)
+    if not match:
+        return page, "", ""
+    rest = page[match.end() :].replace("/current/", "/", 1) if match["site"] else page[match.end() :]
+    return page[: match.start()] + rest, match[match.lastgroup or 0].casefold(), page[: match.start()]
+
+
+def page_of(index: Index, path: str) -> tuple[str, str]:
+    """Return the page that a document is in one of several languages, as a path without the language, and that.
+
+    The language is empty in the path of an original, such as `guide.md` beside `fr/guide.md`, and of what has no
+    translation. A language has at least half of its pages in common with others, or is one of many.
+    """
+
+    def languages() -> set[str]:
+        pages, places = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        for (known,) in index.rows("SELECT path FROM document"):
+            page, language, folder = _page_and_language(known)
+            pages[page].add(language)
+            places[folder].add(language)
+        every, shared = Counter[str](), Counter[str]()
+        for found in pages.values():
+            every.update(found)
+            shared.update(found if len(found) > 1 else ())
+        known = {language for language, count in shared.items() if count >= max(FEWEST_PAGES, every[language] / 2)}
+        return known.union(*[found for found in places.values() if len(found - {""}) >= FEWEST_LANGUAGES])
+
+    page, language, _ = _page_and_language(path)
+    return (page, language) if not language or language in index.remembered("languages", languages) else (path, "")

@@ -274,8 +274,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     if hit.replaces:
         details.append(say("replaces {}", Line(", ".join(hit.replaces))))
     if hit.duplicates:
-        same = say("same text: {}", Line(", ".join(hit.duplicates)))
-        details.append(same if number == 1 else counted(len(hit.duplicates), "copy", "copies"))
+        details.append(_elsewhere(hit.duplicates, number))
     signals = [
         f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
         f"{f' ({signal.reason})' if signal.reason else ''}"
@@ -295,6 +294,14 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
         quote=quote,
         of=hit,
     )
+
+
+def _elsewhere(refs: Sequence[str], number: int = 1) -> Text:
+    """Name one of the places of copies and translations, if it is of the first hit, and count the others."""
+    if number > 1:
+        return f"also at {counted(len(refs), 'other place')}"
+    more = f" and {counted(len(refs) - 1, 'other place')}" if refs[1:] else ""
+    return say(f"also at {{}}{more}", Line(refs[0]))
 
 
 def _warning(one: Hit | Source) -> Text:
@@ -423,8 +430,8 @@ def _source(source: Source, text: str = "", terms: tuple[Term, ...] = (), of: Su
     ref = Ref(source.ref, source.docid, f":{source.start_line}-{source.end_line}", both=True)
     title, label = Name(" › ".join(heading_path(source.title, source.headings))), f"[{source.number}]"
     cited = say(f"line {of.line}: {{}}", Name(of.quote, LINE_BYTES)) if of else ""
-    copies = say("same text: {}", Line(", ".join(source.duplicates[:2]))) if source.duplicates else ""
-    marks, quote = (copies, source.trust or "", "" if text else reason, cited), Quote(text, sys.maxsize, terms=terms)
+    elsewhere = _elsewhere(source.duplicates) if source.duplicates else ""
+    marks, quote = (elsewhere, source.trust or "", "" if text else reason, cited), Quote(text, sys.maxsize, terms=terms)
     shown = quote if text else None
     return Item(ref, title, marks=marks, warning=_warning(source), label=label, bullet="", quote=shown)
 

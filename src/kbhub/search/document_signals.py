@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from kbhub.hub import Hub
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
-from kbhub.index.references import REJECTED, VERSION, age_days
+from kbhub.index.references import REJECTED, VERSION, age_days, page_of
 from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
 from kbhub.values import DAY_SECONDS, moment_of, struct
@@ -410,3 +410,46 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 
 VERSIONED = RankingSignal(("version",), _prefer_newest)
+
+TRANSLATION = 0.8
+"""Factor of a page in another language than that of the question."""
+
+ORIGINALS = ("", "en")
+"""Languages that documentation is mostly written in first; the former has no folder of its own."""
+
+
+def _prefer_asked_language(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
+    """Rank what is in the language of the question before translations.
+
+    It is that of the passage that has most of the question's words.
+    """
+    if "language" in plan.query.without:
+        return
+    documents = bases.documents(map(attrgetter("document_key"), hits))
+    pages, languages = dict[Key, tuple[int, str, str]](), defaultdict[tuple[int, str], set[str]](set)
+    for hit in hits:
+        base = hit.key[0]
+        page, language = page_of(bases.open[base].index, documents[hit.document_key].path)
+        pages[hit.key] = base, page, language
+        languages[base, page].add(language)
+    if not any(map(any, languages.values())):
+        return
+    spoken = {
+        key: language for key, (base, page, language) in pages.items() if language or len(languages[base, page]) > 1
+    }
+    asked, most = _words(plan.query.text), Counter[str]()
+    for hit, chunk, _ in bases.texts([hit for hit in plan.examined if hit.key in spoken]):
+        language = spoken[hit.key]
+        most[language] = max(most[language], len(asked & _words(chunk.text)))
+    best = max(most, key=lambda language: (most[language], language in ORIGINALS), default=None)
+    for hit in hits:
+        if best not in (None, spoken.get(hit.key, best)):
+            hit.multiply("language", TRANSLATION)
+
+
+def _words(text: str) -> set[str]:
+    """Return all words: those without a meaning of their own tell a language best."""
+    return set(re.findall(r"\w+", text.casefold()))
+
+
+IN_LANGUAGE = RankingSignal(("language",), _prefer_asked_language)

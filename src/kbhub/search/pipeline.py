@@ -23,7 +23,7 @@ from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, kno
 from kbhub.index.query.excerpts import ASKS_DECISION, CODE, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import MARKS, Term, parse_query
 from kbhub.index.query.spelling import Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, page_of, ref_of, short_docids
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import (
     Candidate,
@@ -72,6 +72,7 @@ RANKING_SIGNALS: tuple[RankingSignal, ...] = (
     document_signals.WEIGHED,
     document_signals.VERSIONED,
     evidence.SIGNAL,
+    document_signals.IN_LANGUAGE,
     conversations.SPOKEN,
     conversations.UPDATES,
     *imported((name for extension in extensions() for name in extension.signals), RankingSignal),
@@ -273,10 +274,10 @@ def _listing(plan: Plan, bases: OpenBases, trust: float | None = None) -> Search
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
-    """Group candidates, best first, by document under the best one, and duplicate documents under the best of them."""
+    """Group candidates, best first, by document under the best one, and its copies and translations likewise."""
     groups: dict[Key, Candidate] = {}
     documents = bases.documents(map(attrgetter("document_key"), candidates)) if by_document else {}
-    files: dict[tuple[str, bytes], Candidate] = {}
+    first_of: dict[tuple[object, ...], Candidate] = {}
     # By title and heading: only chunks that share both can be duplicates.
     leaders: dict[tuple[bool, tuple[str, ...]], list[Candidate]] = {}
     for hit in candidates:
@@ -284,8 +285,11 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
         if key in groups:
             groups[key].more.append(hit)
             continue
-        file = (documents[key].title, documents[key].hash) if by_document else None
-        if file and (first := files.get(file)):
+        names: tuple[tuple[object, ...], ...] = ()
+        if by_document:
+            page, _ = page_of(bases.open[key[0]].index, documents[key].path)
+            names = (documents[key].title, documents[key].hash), (key[0], page)
+        if first := next(filter(None, map(first_of.get, names)), None):
             first.same += [hit] if all(one.document_key != key for one in first.same) else []
             continue
         if hit.evidence is not None:
@@ -298,8 +302,7 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
                 continue
             leading.append(hit)
         groups[key] = hit
-        if file:
-            files[file] = hit
+        first_of |= dict.fromkeys(names, hit)
     return list(groups.values())
 
 
