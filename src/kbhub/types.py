@@ -224,7 +224,6 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "limit": (1, MOST_HITS),
     "offset": (0, 2**63 - 1),
     "recency": (0, 1),
-    "min_signals": (1, 2),
     "min_score": (0, 1),
 }
 """Field of a query that is a number → its minimum and maximum."""
@@ -258,8 +257,6 @@ class Query(Value):
     """Signals to leave out, to see their effect."""
     recency: float = 0.0
     """How much newer documents are preferred; 0 turns this off."""
-    min_signals: int = 1
-    """Minimum number of signals that found a hit."""
     min_score: float = 0.0
     """Minimum score of a hit."""
 

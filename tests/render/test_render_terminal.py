@@ -343,14 +343,7 @@ def configure(environment, **bases):
     environment.configure(bases={name: str(folder) for name, folder in bases.items()}, repos={"*": [*bases]})
 
 
-def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
-    environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
-    told = "Hits of 2 signals were requested, but only the keyword signal ran."
-    kbhub("admin", "index")
-    one = kbhub("search", "release", "--mode", "keyword", "--min-signals", "2")
-    both = kbhub("search", "release", "--min-signals", "2", code=0)
-    assert told in one.err
-    assert (told in both.err, "deploy.md" in both.out) == (False, True)
+def test_contributions_have_a_sign_and_no_negative_zero():
     for value, shown in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
         assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == shown
 

@@ -122,9 +122,6 @@ class Hits(Value):
     min_score: Annotated[float, Parameter(group=RARE, metavar="X", validator=WITHIN["min_score"])] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
-    min_signals: Annotated[int, Parameter(group=RARE, metavar="N", validator=WITHIN["min_signals"])] = 1
-    """Show only hits found by at least this many signals, of keyword and semantic."""
-
     recency: Annotated[float, Parameter(group=RARE, metavar="X", validator=WITHIN["recency"])] = 0.0
     """Prefer newer documents, from 0 (off) to 1 (half a year halves the score)."""
 

@@ -261,7 +261,7 @@ def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
 _FINGERPRINT = 10
 """Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""
 
-_DECIDING = ("text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_signals", "min_score")
+_DECIDING = ("text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_score")
 """Fields of a query that determine the hits and their order."""
 
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")

@@ -165,7 +165,6 @@ NEWEST = "No document contains the query's words or is similar in meaning; the n
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED, NEWEST)
 
 ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
-ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
 NO_WORDS = "The query has no words to search for."
 _FILTERED = "No document matches "
 _UNFINISHED = " is still being indexed"
@@ -184,12 +183,11 @@ def is_unfinished(notes: Sequence[str]) -> bool:
 
 
 def annotated(
-    result: SearchResult, plan: Plan, bases: OpenBases, trust: float | None, *, filtered_out: bool, ends: str
+    result: SearchResult, plan: Plan, bases: OpenBases, trust: float | None, *, filtered_out: bool
 ) -> SearchResult:
     """Add the verdict, and notes on how a query was understood, if not as it was typed, one of `LEADING_NOTES` first.
 
-    `trust`: the probability that it is answered, None if not judged; `filtered_out`: no document is left;
-    `ends`: where an incomplete list ends.
+    `trust`: the probability that it is answered, None if not judged; `filtered_out`: no document is left.
     """
     understood, query, notes = plan.parsed, plan.query, list[str]()
     verdict: Verdict | None = None
@@ -218,10 +216,8 @@ def annotated(
         known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
         unknown = [name for name in named if fold(name) not in known]
         notes += [str(BaseNotFound(name, ids, active.problem_of(name))) for name in unknown]
-    if query.min_signals > 1 and result.mode != "hybrid" and understood.terms and not result.hits:
-        notes.append(f"Hits of {query.min_signals} signals were requested, but only the {result.mode} signal ran.")
-    if ends and result.total <= query.offset + query.limit:
-        notes.append(ends)
+    if not result.total_exact and result.total <= query.offset + query.limit:
+        notes.append(ENDS_WITH_NEAREST)
     return result.model_copy(update={"verdict": verdict, "notes": tuple(notes)})
 
 

@@ -152,32 +152,26 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     if not (hits or query.min_score or query.mode == "keyword") and complete and _OTHER_SCRIPT.search(query.text):
         return _listing(plan, bases, trust)
     kept = hits
-    if query.min_signals > 1:
-        kept = [hit for hit in hits if len([part for part in hit.parts if part.rank]) >= query.min_signals]
     scale = trust / kept[0].score if kept and kept[0].score else 0.0
     if query.min_score:
         kept = [hit for hit in kept if hit.score * scale >= query.min_score]
-    matches = words.matches if "keyword" in rankings and query.min_signals == 1 else ()
+    matches = words.matches if "keyword" in rankings else ()
     rest = Remaining(matches, hits, by_document=plan.by_document)
     page, total = rest.page(plan, bases, grouped(kept, bases, by_document=plan.by_document), scale)
 
     mode: Mode = "hybrid" if plan.both else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: ranked %d, hits %d, confidence %.2f", mode, len(hits), total, trust)
-    ends = judge.ENDS_WITH_NEAREST if mode == "semantic" and not near.complete else ""
-    if query.min_signals > 1 and plan.both:
-        every = near.complete and sum([len(match.positions) for match in words.matches]) == len(words.ranking.chunks)
-        ends = "" if every else judge.ENDS_WITH_BOTH
     result = SearchResult(
         query=query.text.encode("utf-8", "replace").decode("utf-8"), mode=mode, filters=plan.filters,
         hits=described(page, plan, bases, (*plan.sought, *[fix.term for fix in fixes]), scale),
-        total=total, total_exact=not ends,
+        total=total, total_exact=near.complete or mode != "semantic",
         unmatched=tuple(dict.fromkeys([word for word in unmatched if complete and word not in asking])),
         corrections=tuple([Correction(typed=fix.typed, used=fix.used) for fix in fixes]),
         terms=(*[term.text for term in plan.sought], *[fix.used for fix in fixes]),
     )  # fmt: skip
     nothing = complete and not any(one is None or one.documents for one in plan.selections)
     sure = (trust if kept else 0.0) if complete else None
-    return judge.annotated(result, plan, bases, sure, filtered_out=nothing, ends=ends)
+    return judge.annotated(result, plan, bases, sure, filtered_out=nothing)
 
 
 def plan_of(query: Query, bases: OpenBases) -> Plan:
@@ -270,7 +264,7 @@ def _listing(plan: Plan, bases: OpenBases, trust: float | None = None) -> Search
         total=sum(counts),
         filters=plan.filters,
     )
-    return judge.annotated(result, plan, bases, trust, filtered_out=bases.complete and not result.total, ends="")
+    return judge.annotated(result, plan, bases, trust, filtered_out=bases.complete and not result.total)
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:

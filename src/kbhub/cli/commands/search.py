@@ -95,7 +95,6 @@ def search(
         granularity=granularity,
         explain=explain,
         min_score=hits.min_score,
-        min_signals=hits.min_signals,
         recency=hits.recency,
     )
     assistance = LlmOptions(bool(hits.expand or hits.expand_model) or None, hits.rerank or None, hits.expand_model)

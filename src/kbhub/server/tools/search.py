@@ -54,7 +54,6 @@ class SearchOptions(Model):
     )
     recency: float = _bounded("recency", "Prefer newer documents, from 0 (off) to 1 (half a year halves the score).")
     min_score: float = _bounded("min_score", "Skip hits with a lower score.")
-    min_signals: int = _bounded("min_signals", "Skip hits found by fewer signals, of keyword and semantic.")
     hyde: str = Field(
         "",
         description="A hypothetical answer to the query, in the words of the documents; it is searched for, too.",
