@@ -487,5 +487,7 @@ def page_of(index: Index, path: str) -> tuple[str, str]:
         known = {language for language, count in shared.items() if count >= max(FEWEST_PAGES, every[language] / 2)}
         return known.union(*[found for found in places.values() if len(found - {""}) >= FEWEST_LANGUAGES])
 
+    if not _TRANSLATED.search(path):
+        return path.removesuffix("x") if path.endswith(".mdx") else path, ""
     page, language, _ = _page_and_language(path)
-    return (page, language) if not language or language in index.remembered("languages", languages) else (path, "")
+    return (page, language) if language in index.remembered("languages", languages) else (path, "")
