@@ -4,7 +4,8 @@
 
 FOLDER has a folder of Markdown per version. The queries are titles of pages of the newest version, with one of their
 headings, drawn at random with a fixed seed. Counted are queries whose first hit is of the newest version, those whose
-first hit is the page in any version, and those of which the first hit is of another version that is named behind them.
+first hit is the page in any version, and those of which the first hit is of another version that is named behind them;
+and, of the first five hits of each, those of a page that a hit above has already.
 """
 
 from __future__ import annotations
@@ -47,20 +48,25 @@ def main() -> None:
         (top / ".kbhub.json").write_text(json.dumps({"bases": {"docs": str(folder)}, "repos": {"*": ["docs"]}}))
         hub = Hub(HubOptions(cwd=top, home=top, env=environment(top, top)))
         hub.sync()
-        first = [
-            (page, *(_first(hub, text) for text in (query, f"{query} in {arguments.other}"))) for page, query in queries
-        ]
-    print("| queries | newest version first | page first | named version first |\n|---|---|---|---|")
+        first, again = list[tuple[str, str, str]](), 0
+        for page, query in queries:
+            found, named = (_paths(hub, text) for text in (query, f"{query} in {arguments.other}"))
+            first.append((page, found[0], named[0]))
+            again += len(found) - len({path.partition("/")[2] for path in found})
+    print(
+        "| queries | newest version first | page first | named version first | again of five |\n|---|---|---|---|---|"
+    )
     counts = (
         sum(path.startswith(f"{arguments.newest}/") for _, path, _ in first),
         sum(path.endswith(f"/{page}") for page, path, _ in first),
         sum(path.startswith(f"{arguments.other}/") for _, _, path in first),
+        again,
     )
     print(f"| {len(first)} | {' | '.join(map(str, counts))} |")
 
 
-def _first(hub: Hub, text: str) -> str:
-    return next((hit.path for hit in hub.search(Query(text=text, limit=5)).hits), "")
+def _paths(hub: Hub, query: str) -> list[str]:
+    return [hit.path for hit in hub.search(Query(text=query, limit=5)).hits] or [""]
 
 
 if __name__ == "__main__":

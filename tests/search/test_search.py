@@ -271,7 +271,7 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
         environment.write(f"knowledge/{chapter}/README.md", f"# Zebras\n\nStriped zebras run in chapter {chapter}.\n")
 
     def found(query, *without):
-        hits = search(environment, query, limit=20, explain=True, without=without).hits
+        hits = search(environment, query, limit=20, explain=True, without=without, granularity="chunk").hits
         lowered = [hit.path for hit in hits if "version" in hit.trace.factors]
         return next(hit.path for hit in hits if hit.path.startswith("v")), sorted(lowered), [h.path for h in hits]
 
@@ -283,6 +283,20 @@ def test_the_newest_version_of_a_page_comes_first_unless_another_is_asked_for(en
     assert found("striped zebras in 3.9")[0] == "v3.9/zebra.md"
     assert found("striped zebras of version-2")[1] == ["v3.1/zebra.md", "v3.10/zebra.md", "v3.9/zebra.md"]
     assert found("striped zebras in v3.10")[1] == ["v3.1/zebra.md", "v3.9/zebra.md", "version-2/zebra.md"]
+
+
+def test_versions_of_a_page_are_one_hit_and_chapters_are_not(environment):
+    for folder in ("v3.9", "v3.10", "versioned_docs/version-3.1", "docs"):
+        environment.write(f"knowledge/{folder}/zebra.md", f"# Zebras of {folder}\n\nStriped zebras run.\n")
+    for chapter in ("1.1", "1.2"):
+        environment.write(f"knowledge/{chapter}/quiz.md", f"# Quiz {chapter}\n\nHow striped are zebras?\n")
+    hits = {hit.path: hit.duplicates for hit in search(environment, "striped zebras").hits}
+    assert hits == {
+        "v3.10/zebra.md": ("v3.9/zebra.md",),
+        "docs/zebra.md": ("versioned_docs/version-3.1/zebra.md",),
+        "1.1/quiz.md": (),
+        "1.2/quiz.md": (),
+    }
 
 
 PAGES = {

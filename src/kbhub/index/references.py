@@ -433,6 +433,16 @@ VERSION = re.compile(
 `1.1/README.md` may be a chapter."""
 
 
+def without_version(path: str) -> tuple[str, str]:
+    """Return a path without the folder of a version, as an unversioned page beside it has it, and that folder."""
+    match = VERSION.search(path)
+    if not match:
+        return path, ""
+    above, docusaurus = path[: match.start()], "versioned_docs/"
+    above = above.removesuffix(docusaurus) + "docs/" if above.endswith(docusaurus) else above
+    return above + path[match.end() + 1 :], match[0]
+
+
 def are_versions(one: str, other: str) -> bool:
     """Whether two paths lie in folders of different versions of the same documentation."""
     first, second = VERSION.search(one), VERSION.search(other)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from kbhub.hub import Hub
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.engine import ChunkRow, DocumentRow, Key
-from kbhub.index.references import REJECTED, VERSION, age_days, page_of
+from kbhub.index.references import REJECTED, age_days, page_of, without_version
 from kbhub.index.side_files import Use, UseCounts
 from kbhub.search.plan import AskedTime, Candidate, OpenBases, Plan, RankingSignal, SignalPart, by_base
 from kbhub.values import DAY_SECONDS, moment_of, struct
@@ -394,15 +394,16 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     documents, asked = bases.documents(map(attrgetter("document_key"), hits)), plan.query.text.casefold()
     pages = defaultdict[tuple[int, str], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
-        path = documents[hit.document_key].path
-        if folder := VERSION.search(path):
-            numbers = re.findall(r"\d+", folder[0])
+        page, folder = without_version(documents[hit.document_key].path)
+        version: tuple[float, ...] = (math.inf,)  # without a folder, it is of the next version
+        if folder:
+            numbers = re.findall(r"\d+", folder)
             # 3.1 is not in 3.10, nor 2.0 in 12.0.
-            name = folder[0].casefold().removesuffix(".x") if len(numbers) == 1 else ".".join(numbers)
+            name = folder.casefold().removesuffix(".x") if len(numbers) == 1 else ".".join(numbers)
             begins = r"\b" if len(numbers) == 1 else r"(?<![\d.])"
             is_asked = re.search(rf"{begins}{re.escape(name)}(?!\d)", asked)
-            version = (math.inf,) if is_asked else tuple(map(float, numbers))
-            pages[hit.key[0], path[: folder.start()] + path[folder.end() :]].append((version, hit))
+            version = (math.inf, math.inf) if is_asked else tuple(map(float, numbers))
+        pages[hit.key[0], page].append((version, hit))
     for versions in pages.values():
         newest = max(version for version, _ in versions)
         for version, hit in versions:

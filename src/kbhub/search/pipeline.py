@@ -23,7 +23,7 @@ from kbhub.index.matches import CHUNK_BITS, Ranking, first_of_each, keys_of, kno
 from kbhub.index.query.excerpts import ASKS_DECISION, CODE, DECISION, density, excerpt, spans
 from kbhub.index.query.parser import MARKS, Term, parse_query
 from kbhub.index.query.spelling import Respelling, corrected, corrections
-from kbhub.index.references import STALE_DAYS, Declarations, age_days, page_of, ref_of, short_docids
+from kbhub.index.references import STALE_DAYS, Declarations, age_days, page_of, ref_of, short_docids, without_version
 from kbhub.search import conversations, document_signals, evidence, judge, retrieval
 from kbhub.search.plan import (
     Candidate,
@@ -268,7 +268,7 @@ def _listing(plan: Plan, bases: OpenBases, trust: float | None = None) -> Search
 
 
 def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: bool) -> list[Candidate]:
-    """Group candidates, best first, by document under the best one, and its copies and translations likewise."""
+    """Group candidates, best first, by document under the best one; copies, translations and versions are one, too."""
     groups: dict[Key, Candidate] = {}
     documents = bases.documents(map(attrgetter("document_key"), candidates)) if by_document else {}
     first_of: dict[tuple[object, ...], Candidate] = {}
@@ -281,8 +281,10 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
             continue
         names: tuple[tuple[object, ...], ...] = ()
         if by_document:
-            page, _ = page_of(bases.open[key[0]].index, documents[key].path)
-            names = (documents[key].title, documents[key].hash), (key[0], page)
+            title, base = documents[key].title, key[0]
+            page, version = without_version(page_of(bases.open[base].index, documents[key].path)[0])
+            # `1.1/` and `1.2/` may be chapters, with pages of one name but not of one title.
+            names = (title, documents[key].hash), (base, page, title if version[:1].isdigit() else "")
         if first := next(filter(None, map(first_of.get, names)), None):
             first.same += [hit] if all(one.document_key != key for one in first.same) else []
             continue
