@@ -106,7 +106,7 @@ def main() -> None:
     """Measure the named sets."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="+", type=Path)
-    parser.add_argument("--mode", action="append", choices=("keyword", "semantic", "rrf", "hybrid"))
+    parser.add_argument("--mode", action="append", choices=("keyword", "semantic", "hybrid"))
     given = parser.parse_args()
     print("set documents mode AUC", *(f"{case}:{verdict}" for case in ("answered", "without") for verdict in VERDICTS))
     for folder in given.sets:

@@ -15,7 +15,6 @@ from kbhub.values import Value, Within, struct
 
 Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
-Fusion = Literal["convex", "rrf"]
 Verdict = Literal["strong", "weak", "none"]
 Kind = Literal[
     "document", "memory", "session", "html", "notebook", "canvas", "mail", "epub", "docx", "pptx", "xlsx", "odt", "pdf",
@@ -227,7 +226,7 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "min_score": (0, 1),
 }
 """Field of a query that is a number → its minimum and maximum."""
-_CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)), ("fusion", get_args(Fusion)))
+_CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)))
 
 
 class Query(Value):
@@ -251,8 +250,6 @@ class Query(Value):
     """One hit per `document` or per `chunk`."""
     explain: bool = False
     """Whether each hit carries its trace."""
-    fusion: Fusion = "convex"
-    """How keyword and semantic are fused: by values, or by ranks."""
     without: tuple[str, ...] = ()
     """Signals to leave out, to see their effect."""
     recency: float = 0.0

@@ -82,7 +82,7 @@ def candidate(number: int, value: float, base: int = 0) -> tuple[tuple[int, int]
     return (base, number), number, value
 
 
-def fuse(rankings, similar, fusion="convex", coverage=1.0):
+def fuse(rankings, similar, coverage=1.0):
     """Join rankings, given as candidates, and cosines by chunk; every chunk is the first of its file."""
     compared = ranking_of([(key, 0, similar[key]) for key in sorted(similar)])
     made = {signal: ranking_of(found) for signal, found in rankings.items()}
@@ -90,7 +90,7 @@ def fuse(rankings, similar, fusion="convex", coverage=1.0):
     def places(keys):
         return {(base, number): (f"{number:03}.md", 1, str(base)) for base, number in keys}
 
-    return fuse_rankings(made, compared.chunks, compared.values, places, fusion, coverage)
+    return fuse_rankings(made, compared.chunks, compared.values, places, coverage)
 
 
 RANKINGS = st.dictionaries(
@@ -100,13 +100,12 @@ RANKINGS = st.dictionaries(
     ),
     min_size=1,
 )
-FUSIONS = st.sampled_from(["convex", "rrf"])
 
 
-@given(RANKINGS, FUSIONS)
-def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fusion):
+@given(RANKINGS)
+def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings):
     similar = {key: value for key, _, value in rankings.get("semantic", ())}
-    fused = fuse(rankings, similar, fusion)
+    fused = fuse(rankings, similar)
     assert {one.key for one in fused} == {key for ranking in rankings.values() for key, _, _ in ranking}
     assert len({one.key for one in fused}) == len(fused)
     for one in fused:
@@ -114,19 +113,18 @@ def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fus
         assert one.score == pytest.approx(sum(part.amount for part in one.parts))
 
 
-@given(RANKINGS, st.randoms(), FUSIONS)
-def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
+@given(RANKINGS, st.randoms())
+def test_fusion_ignores_the_order_of_its_input(rankings, random):
     shuffled = list(rankings.items())
     random.shuffle(shuffled)
-    one, other = (fuse(some, {}, fusion) for some in (rankings, dict(shuffled)))
+    one, other = (fuse(some, {}) for some in (rankings, dict(shuffled)))
     assert [(hit.key, hit.parts, hit.score) for hit in one] == [(hit.key, hit.parts, hit.score) for hit in other]
 
 
-@pytest.mark.parametrize("fusion", ["convex", "rrf"])
-def test_first_in_every_signal_scores_1(fusion):
+def test_first_in_every_signal_scores_1():
     lead = [candidate(1, 9.0), candidate(2, 8.0)]
     for signals in ({"keyword": lead, "semantic": lead}, {"keyword": lead}):
-        assert fuse(signals, {}, fusion)[0].score == pytest.approx(1.0)
+        assert fuse(signals, {})[0].score == pytest.approx(1.0)
 
 
 def test_how_much_better_counts_and_not_only_that_it_is_and_a_chunk_without_a_vector_is_judged_by_its_words():

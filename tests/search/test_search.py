@@ -1,6 +1,5 @@
 """From a query and its other wordings to hits: filters, spelling, verdicts, traces, copies, ages."""
 
-import itertools
 import json
 import math
 
@@ -162,10 +161,10 @@ def test_a_colon_is_text_where_no_document_has_the_key_and_a_word_that_occurs_no
 
 @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
 def test_the_parts_of_a_trace_add_up_to_the_score(shop, mode):
-    """Contributions times factors are the score, for every hit, mode and fusion; scores fall from hit to hit."""
+    """Contributions times factors are the score, for every hit and mode; scores fall from hit to hit."""
     queries = ("roll back a release", "max_retries", '"release that is broken"', "ship --canary", "Roll")
-    for query, fusion in itertools.product(queries, ("convex", "rrf")):
-        result = search(shop, query, mode=mode, explain=True, limit=10, fusion=fusion, recency=0.5)
+    for query in queries:
+        result = search(shop, query, mode=mode, explain=True, limit=10, recency=0.5)
         assert result.hits
         for hit in result.hits:
             total = sum(part.contribution for part in hit.trace.signals) * math.prod(hit.trace.factors.values())

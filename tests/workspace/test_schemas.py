@@ -220,7 +220,7 @@ def test_a_value_is_frozen_compared_and_shown_by_its_fields_and_becomes_json_as_
     [
         *[("limit", 0), ("limit", 101), ("limit", 2.5), ("limit", "5"), ("limit", True), ("offset", -1)],
         *[("offset", math.inf), ("recency", 1.5), ("min_score", math.nan), ("text", 5)],
-        *[("mode", "Keyword"), ("granularity", "chunks"), ("fusion", "RRF"), ("bases", "notes"), ("bases", [1])],
+        *[("mode", "Keyword"), ("granularity", "chunks"), ("bases", "notes"), ("bases", [1])],
         ("without", "semantic"),
     ],
 )

@@ -242,8 +242,7 @@ MISLED, MOST_MISLED = 0.5, 10
 """Factor on the strength each time that a memory misled, and how often at most."""
 
 LEAST_FACTOR = 0.9
-"""Factor on the score of a hit of strength 0. In rank fusion with constant 60 it moves the first hit behind the
-seventh, and lower ones in proportion: enough to decide between equals, too little to bury a better answer."""
+"""Factor on the score of a hit of strength 0: enough to decide between equals, too little to bury a better answer."""
 
 SUPERSEDED_FACTOR = 0.8
 """Additional factor on a superseded or misleading memory: ranks it behind its successor, which answers the same

@@ -136,7 +136,7 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
     plan.weighted = words.terms or [WeightedTerm(term.text, term.tokens, 1.0) for term in plan.sought]
     plan.coverage, plan.both = words.coverage, len(rankings) == len(retrieval.SIGNALS)
     places = partial(retrieval.places_of, bases.indexes)
-    hits = retrieval.fuse(rankings, near.compared, near.similarities, places, query.fusion, words.coverage)
+    hits = retrieval.fuse(rankings, near.compared, near.similarities, places, words.coverage)
     for signal in RANKING_SIGNALS:
         signal.add(plan, bases, hits)
         hits.sort(key=attrgetter("score"), reverse=True)

@@ -19,7 +19,6 @@ from kbhub.index.signatures import LEAST_COMPARED, Columns, Postings, likely
 from kbhub.models.static_model import quantise, similarity
 from kbhub.search.evidence import is_name, rarity
 from kbhub.search.plan import RANKED, Candidate, OpenBases, Plan, RankingSignal, SignalPart, WeightedTerm, by_base
-from kbhub.types import Fusion
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 SIGNALS = ("keyword", "semantic")
 """Signals with a ranking of their own."""
-
-RRF_K = 60
-"""Constant of reciprocal rank fusion (Cormack, Clarke, Büttcher: SIGIR 2009)."""
 
 EACH = 10
 """Chunks per document if hits are documents: a change log with a word in each of 160 sections hid every other document
@@ -252,24 +248,20 @@ LOW_COVERAGE, HIGH_COVERAGE = 0.2, 0.5
 """Share of the query's terms, by weight, in the chunk that has most of them: up to the first the semantic share is
 largest, from the second on smallest, and between them it falls evenly. docs/explanation/ranking.md has the figures."""
 
-RRF_SEMANTIC = 0.3
-"""Weight of the semantic list in rank fusion; the keyword list has 1. Equal weights are worse than keywords only."""
-
 
 def fuse(
     rankings: Mapping[str, Ranking],
     compared: NDArray[np.int64],
     similarities: NDArray[np.float64],
     places: Places,
-    fusion: Fusion = "convex",
     coverage: float = 1.0,
 ) -> list[Candidate]:
     """Join the rankings of the signals of a query that ran, over all bases; return all their chunks, best first.
 
-    `convex` adds the signals' values, each divided by its largest (Bruch, Gai, Ingber: "An Analysis of Fusion
-    Functions for Hybrid Retrieval", TOIS 2023), so that it matters how much better a chunk is; `rrf` adds reciprocals
-    of the ranks. `compared` are the chunks with a comparable vector, ascending, including ones outside the ranking, and
-    `similarities` their cosines. `places` break ties. `coverage` is that of the keyword ranking.
+    The signals' values are added, each divided by its largest (Bruch, Gai, Ingber: "An Analysis of Fusion Functions for
+    Hybrid Retrieval", TOIS 2023), so that it matters how much better a chunk is. `compared` are the chunks with a
+    comparable vector, ascending, including ones outside the ranking, and `similarities` their cosines. `places` break
+    ties. `coverage` is that of the keyword ranking.
     """
     joined = Ranking.joined(list(rankings.values()))
     chunks, first = np.unique(joined.chunks, return_index=True)
@@ -279,24 +271,19 @@ def fuse(
         at = np.searchsorted(chunks, rankings[signal].chunks)
         values[signal], ranks[signal] = np.full(len(chunks), np.nan), np.zeros(len(chunks), np.int64)
         values[signal][at], ranks[signal][at] = rankings[signal].values, np.arange(1, len(at) + 1)
-    if "semantic" in values and fusion == "convex" and len(compared):
+    if "semantic" in values and len(compared):
         at = np.minimum(np.searchsorted(compared, chunks), len(compared) - 1)
         known = (compared[at] == chunks) & (ranks["semantic"] == 0)
         values["semantic"] = np.where(known, similarities[at], values["semantic"])
-    if fusion == "convex":
-        share = falling(coverage, LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE)
-        both = len(values) == len(SIGNALS) and not any(map(np.all, map(np.isnan, values.values())))
-        shares, amounts = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(values, 1.0), {}
-        for signal, column in values.items():
-            factor = shares[signal] / (np.nanmax(column, initial=0.0) or 1.0)
-            amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(column))
-        if both:
-            # A chunk without a vector is scored as if its semantic value equalled its keyword value.
-            amounts["keyword"][np.isnan(values["semantic"])] /= shares["keyword"]
-    else:
-        weights = {"keyword": 1.0, "semantic": RRF_SEMANTIC}
-        best = sum(weights[signal] for signal in ranks) / (RRF_K + 1)
-        amounts = {signal: np.where(at > 0, weights[signal] / (RRF_K + at) / best, 0.0) for signal, at in ranks.items()}
+    share = falling(coverage, LOW_COVERAGE, HIGH_COVERAGE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE)
+    both = len(values) == len(SIGNALS) and not any(map(np.all, map(np.isnan, values.values())))
+    shares, amounts = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(values, 1.0), {}
+    for signal, column in values.items():
+        factor = shares[signal] / (np.nanmax(column, initial=0.0) or 1.0)
+        amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(column))
+    if both:
+        # A chunk without a vector is scored as if its semantic value equalled its keyword value.
+        amounts["keyword"][np.isnan(values["semantic"])] /= shares["keyword"]
     total = sum(amounts.values(), np.zeros(len(chunks)))
     order = best_first(chunks, total, places)
     columns = [

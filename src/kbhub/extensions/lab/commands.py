@@ -63,7 +63,7 @@ def evaluate(
         datasets: Folders to measure on.
         log: Measure on the queries logged in this project, with the documents read afterwards as answers.
         mode: Measure this mode; may be repeated. Default: keyword, semantic and hybrid. naive is plain full-text search
-            as a baseline; rrf is hybrid with fusion by ranks instead of values.
+            as a baseline.
         without: Also measure without this signal, or several separated by commas; may be repeated.
         bases: Also measure with the documents split at random into N bases.
         wordings: Also measure with the wordings and the hypothetical answer of each query in rewordings.jsonl.

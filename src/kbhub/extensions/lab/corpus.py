@@ -198,8 +198,8 @@ def logged_dataset(hub: Hub) -> Dataset:
     return Dataset("log", tuple(documents), tuple(queries), notes=tuple(notes))
 
 
-EvalMode = Literal["naive", "keyword", "semantic", "rrf", "hybrid"]
-"""`naive` is plain full-text search; `rrf` is hybrid search with reciprocal rank fusion."""
+EvalMode = Literal["naive", "keyword", "semantic", "hybrid"]
+"""`naive` is plain full-text search."""
 
 MOST_PAGES = 5
 """Maximum of result pages fetched for enough distinct sections, since several chunks of one section count once."""
@@ -280,7 +280,7 @@ def ask_naively(dataset: Dataset, queries: Sequence[EvalQuery], depth: int) -> l
 
 def ask_one(corpus: Corpus, query: EvalQuery, plan: EvalPlan, depth: int) -> QueryResult:
     """Run one query; see `ask`."""
-    mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
+    mode: Mode = "hybrid" if plan.mode == "naive" else plan.mode
     request = Query(
         text=query.text,
         queries=query.wordings if plan.wordings else (),
@@ -290,7 +290,6 @@ def ask_one(corpus: Corpus, query: EvalQuery, plan: EvalPlan, depth: int) -> Que
         limit=min(depth, MOST_HITS),
         granularity="document" if corpus.dataset.sections is None else "chunk",
         without=plan.without,
-        fusion="rrf" if plan.mode == "rrf" else "convex",
     )
     started = time.perf_counter()
     result = search(corpus.hub, request)
