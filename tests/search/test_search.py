@@ -298,6 +298,25 @@ def test_versions_of_a_page_are_one_hit_and_chapters_are_not(environment):
     }
 
 
+def test_pages_of_one_name_are_no_older_versions_if_they_have_titles_of_their_own(environment):
+    for chapter in ("1.1", "1.2"):
+        environment.write(f"knowledge/{chapter}/quiz.md", f"# Quiz {chapter}\n\nHow striped are zebras?\n")
+    environment.write("knowledge/quiz.md", "# All quizzes\n\nHow striped are zebras?\n")
+    hits = search(environment, "striped zebras", explain=True).hits
+    assert {hit.path: "version" in hit.trace.factors for hit in hits} == dict.fromkeys(
+        ("1.1/quiz.md", "1.2/quiz.md", "quiz.md"), False
+    )
+
+
+def test_two_pages_of_one_folder_that_differ_in_the_suffix_are_two_hits(environment):
+    environment.write("knowledge/zebra.md", "# Striped zebras\n\nThey run on the plain.\n")
+    environment.write("knowledge/zebra.mdx", "# Zebra component\n\nProps of striped zebras: `running`.\n")
+    environment.write("knowledge/v1/zebra.md", "# Zebras in v1\n\nStriped zebras run.\n")
+    hits = {hit.path: hit.duplicates for hit in search(environment, "striped zebras").hits}
+    assert hits.keys() == {"zebra.md", "zebra.mdx"}
+    assert sorted(hits.values()) == [(), ("v1/zebra.md",)]
+
+
 PAGES = {
     "zebra.md": (
         "# Zebras\n\nHow do zebras run on the plain?\n",

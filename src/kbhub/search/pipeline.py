@@ -272,6 +272,7 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
     groups: dict[Key, Candidate] = {}
     documents = bases.documents(map(attrgetter("document_key"), candidates)) if by_document else {}
     first_of: dict[tuple[object, ...], Candidate] = {}
+    editions: dict[tuple[object, ...], Key] = {}
     # By title and heading: only chunks that share both can be duplicates.
     leaders: dict[tuple[bool, tuple[str, ...]], list[Candidate]] = {}
     for hit in candidates:
@@ -282,9 +283,14 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
         names: tuple[tuple[object, ...], ...] = ()
         if by_document:
             title, base = documents[key].title, key[0]
-            page, version = without_version(page_of(bases.open[base].index, documents[key].path)[0])
+            path, language = page_of(bases.open[base].index, documents[key].path)
+            path, version = without_version(path)
             # `1.1/` and `1.2/` may be chapters, with pages of one name but not of one title.
-            names = (title, documents[key].hash), (base, page, title if version[:1].isdigit() else "")
+            page = base, path, title if version[:1].isdigit() else ""
+            names = ((title, documents[key].hash),)
+            # A second one in the same language and version is no edition of it: `button.md` beside `button.mdx`.
+            if editions.setdefault((*page, language, version), key) == key:
+                names += (page,)
         if first := next(filter(None, map(first_of.get, names)), None):
             first.same += [hit] if all(one.document_key != key for one in first.same) else []
             continue
