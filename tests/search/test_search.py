@@ -352,6 +352,23 @@ def test_translations_of_a_page_are_one_hit_in_the_language_of_the_question(envi
     assert len(found("zebras", granularity="chunk", limit=20)) == 2 * len(PAGES)
 
 
+def test_originals_are_in_english_unless_english_is_a_translation(environment):
+    for number in range(FEWEST_PAGES):
+        english, german = f"# Page {number}\n\nHow do zebras run?\n", f"# Seite {number}\n\nWie laufen Zebras?\n"
+        environment.write(f"knowledge/docs/en/{number}.md", english)
+        environment.write(f"knowledge/docs/de/{number}.md", german)
+        environment.write(f"knowledge/packages/{number}.md", english.replace("Page", "Package"))
+        environment.write(f"knowledge/packages/{number}.de.md", german.replace("Seite", "Paket"))
+        environment.write(f"other/{number}.md", german.replace("Seite", "Blatt"))
+        environment.write(f"other/en/{number}.md", english.replace("Page", "Sheet"))
+    folders = {name: str(environment.project / name) for name in ("knowledge", "other")}
+    environment.configure(bases=folders, repos={"*": [*folders]})
+    hub = synced(environment)
+    shown = hub.search(Query(text="how do zebras run", limit=20, explain=True)).hits
+    assert sorted(hit.title.split()[0] for hit in shown) == sorted(["Package", "Page", "Sheet"] * FEWEST_PAGES)
+    assert not any("language" in hit.trace.factors for hit in shown)
+
+
 def test_pages_in_a_language_are_named_with_it_and_a_department_is_none(environment):
     environment.write("knowledge/guide.md", "# Guide\n\nZebras run on the plain.\n")
     for number in range(FEWEST_PAGES):

@@ -416,9 +416,6 @@ VERSIONED = RankingSignal(("version",), _prefer_newest)
 TRANSLATION = 0.8
 """Factor of a page in another language than that of the question."""
 
-ORIGINALS = ("", "en")
-"""Languages that documentation is mostly written in first; the former has no folder of its own."""
-
 
 def _prefer_asked_language(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Rank what is in the language of the question before translations.
@@ -436,14 +433,18 @@ def _prefer_asked_language(plan: Plan, bases: OpenBases, hits: list[Candidate]) 
         languages[base, page].add(language)
     if not any(map(any, languages.values())):
         return
+    # Originals are in English, unless English is a translation of them; then each base has a language of its own.
+    other_originals = {base for (base, _), found in languages.items() if {"", "en"} <= found}
     spoken = {
-        key: language for key, (base, page, language) in pages.items() if language or len(languages[base, page]) > 1
+        key: language or (f"original of {base}" if base in other_originals else "en")
+        for key, (base, page, language) in pages.items()
+        if language or len(languages[base, page]) > 1
     }
     asked, most = _words(plan.query.text), Counter[str]()
     for hit, chunk, _ in bases.texts([hit for hit in plan.examined if hit.key in spoken]):
         language = spoken[hit.key]
         most[language] = max(most[language], len(asked & _words(chunk.text)))
-    best = max(most, key=lambda language: (most[language], language in ORIGINALS), default=None)
+    best = max(most, key=lambda language: (most[language], language == "en"), default=None)
     for hit in hits:
         if best not in (None, spoken.get(hit.key, best)):
             hit.multiply("language", TRANSLATION)
