@@ -359,7 +359,7 @@ class Hit(Value):
     also: tuple[Span, ...] = ()
     """Other matching chunks of the same document."""
     duplicates: tuple[str, ...] = ()
-    """Refs of its copies and translations, which are left out."""
+    """Refs of its copies, translations and other versions, which are left out."""
     whole: bool = False
     """Whether the excerpt is the whole document, except for its front matter."""
     trace: Trace | None = None

@@ -102,7 +102,9 @@ class Source(Model):
     trust: str | None = Field(
         None, description="By its front matter, `generated` (unverified), `machine-confirmed` or `human-reviewed`."
     )
-    duplicates: tuple[str, ...] = Field((), description="Refs of copies and translations, which are left out.")
+    duplicates: tuple[str, ...] = Field(
+        (), description="Refs of copies, translations and other versions, which are left out."
+    )
 
 
 class Passage(Source):

@@ -297,7 +297,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
 
 
 def _elsewhere(refs: Sequence[str], number: int = 1) -> Text:
-    """Name one of the places of copies and translations, if it is of the first hit, and count the others."""
+    """Name one place of a copy, a translation or another version, if it is of the first hit, and count the others."""
     if number > 1:
         return f"also at {counted(len(refs), 'other place')}"
     more = f" and {counted(len(refs) - 1, 'other place')}" if refs[1:] else ""
