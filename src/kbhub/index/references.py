@@ -433,14 +433,18 @@ VERSION = re.compile(
 `1.1/README.md` may be a chapter."""
 
 
-def without_version(path: str) -> tuple[str, str]:
-    """Return a path without the folder of a version, as an unversioned page beside it has it, and that folder."""
+def without_version(path: str, title: str) -> tuple[tuple[str, str], str]:
+    """Return what all versions of a page have in common, and the folder of its version, if it has one.
+
+    That is the path of an unversioned page beside it, and the title where a number alone is the folder: `1.1/` and
+    `1.2/` may be chapters, with pages of one name but not of one title.
+    """
     match = VERSION.search(path)
     if not match:
-        return path, ""
+        return (path, ""), ""
     above, docusaurus = path[: match.start()], "versioned_docs/"
     above = above.removesuffix(docusaurus) + "docs/" if above.endswith(docusaurus) else above
-    return above + path[match.end() + 1 :], match[0]
+    return (above + path[match.end() + 1 :], title if match[0][0].isdigit() else ""), match[0]
 
 
 def are_versions(one: str, other: str) -> bool:

@@ -391,10 +391,10 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     if "version" in plan.query.without:
         return
     documents, asked = bases.documents(map(attrgetter("document_key"), hits)), plan.query.text.casefold()
-    pages = defaultdict[tuple[int, str, str], list[tuple[tuple[float, ...], Candidate]]](list)
+    pages = defaultdict[tuple[int, tuple[str, str]], list[tuple[tuple[float, ...], Candidate]]](list)
     for hit in hits:
         document = documents[hit.document_key]
-        page, folder = without_version(document.path)
+        page, folder = without_version(document.path, document.title)
         version: tuple[float, ...] = (math.inf,)  # without a folder, it is of the next version
         if folder:
             numbers = re.findall(r"\d+", folder)
@@ -403,8 +403,7 @@ def _prefer_newest(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             begins = r"\b" if len(numbers) == 1 else r"(?<![\d.])"
             is_asked = re.search(rf"{begins}{re.escape(name)}(?!\d)", asked)
             version = (math.inf, math.inf) if is_asked else tuple(map(float, numbers))
-        # `1.1/` and `1.2/` may be chapters, with pages of one name but not of one title.
-        pages[hit.key[0], page, document.title if folder[:1].isdigit() else ""].append((version, hit))
+        pages[hit.key[0], page].append((version, hit))
     for versions in pages.values():
         newest = max(version for version, _ in versions)
         for version, hit in versions:

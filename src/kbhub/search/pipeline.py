@@ -284,13 +284,11 @@ def grouped(candidates: Sequence[Candidate], bases: OpenBases, *, by_document: b
         if by_document:
             title, base = documents[key].title, key[0]
             path, language = page_of(bases.open[base].index, documents[key].path)
-            path, version = without_version(path)
-            # `1.1/` and `1.2/` may be chapters, with pages of one name but not of one title.
-            page = base, path, title if version[:1].isdigit() else ""
+            page, version = without_version(path, title)
             names = ((title, documents[key].hash),)
             # A second one in the same language and version is no edition of it: `button.md` beside `button.mdx`.
-            if editions.setdefault((*page, language, version), key) == key:
-                names += (page,)
+            if editions.setdefault((base, page, language, version), key) == key:
+                names += ((base, page),)
         if first := next(filter(None, map(first_of.get, names)), None):
             first.same += [hit] if all(one.document_key != key for one in first.same) else []
             continue
