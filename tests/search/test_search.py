@@ -375,6 +375,8 @@ def test_pages_in_a_language_are_named_with_it_and_a_department_is_none(environm
         environment.write(f"knowledge/notes/{number}.mdx", f"# Note {number}\n\nZebras, number {number}.\n")
         environment.write(f"knowledge/notes/{number}.fr.md", f"# Note {number} !\n\nLes zebras, numéro {number}.\n")
         environment.write(f"knowledge/it/{number}.md", f"# Laptop {number}\n\nThe zebra sticker on it.\n")
+        for team in ("hr-team", "it-team"):
+            environment.write(f"knowledge/{team}/rule-{number}.md", f"# Rule {number} of {team}\n\nZebras, {team}.\n")
     for department in ("hr", "it"):
         environment.write(f"knowledge/{department}/guide.md", f"# Guide of {department}\n\nZebras of {department}.\n")
     found = {hit.path: hit.duplicates for hit in search(environment, "zebras", limit=20).hits}
@@ -382,6 +384,7 @@ def test_pages_in_a_language_are_named_with_it_and_a_department_is_none(environm
     for number in range(FEWEST_PAGES):
         note, other = f"notes/{number}.mdx", f"notes/{number}.fr.md"
         assert found.get(note) == (other,) or found.get(other) == (note,)
+        assert {f"hr-team/rule-{number}.md", f"it-team/rule-{number}.md"} <= found.keys()
 
 
 def test_newer_documents_are_preferred_only_if_asked(environment):

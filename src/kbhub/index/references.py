@@ -455,7 +455,7 @@ def are_versions(one: str, other: str) -> bool:
 
 _LANGUAGE = (
     r"(?:ar|az|bg|bn|ca|cs|da|de|el|en|es|et|eu|fa|fi|fr|gl|he|hi|hr|hu|hy|id|it|ja|ka|kk|km|ko|lt|lv|mn|ms|nb|ne|nl|no|"
-    r"pl|pt|ro|ru|sk|sl|sq|sr|sv|sw|ta|te|th|tr|uk|ur|uz|vi|zh)(?:[-_](?:[a-z]{2}|[a-z]{4}))?"
+    r"pl|pt|ro|ru|sk|sl|sq|sr|sv|sw|ta|te|th|tr|uk|ur|uz|vi|zh)(?:[-_](?:[a-z]{2}|arab|cyrl|hans|hant|latn))?"
 )
 """Languages that documentation is written in or translated to, with a region or a script."""
 
