@@ -127,12 +127,12 @@ LATE = {"kbhub.setup.doctor.handshake"}
 
 WEIGHT = {
     "files": 235,
-    "lines": 59033,
-    "code lines": 41612,
+    "lines": 59047,
+    "code lines": 41623,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 38776,
+    "test lines": 38784,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -311,10 +311,13 @@ def test_pages_of_one_name_are_no_older_versions_if_they_have_titles_of_their_ow
 def test_two_pages_of_one_folder_that_differ_in_the_suffix_are_two_hits(environment):
     environment.write("knowledge/zebra.md", "# Striped zebras\n\nThey run on the plain.\n")
     environment.write("knowledge/zebra.mdx", "# Zebra component\n\nProps of striped zebras: `running`.\n")
-    environment.write("knowledge/v1/zebra.md", "# Zebras in v1\n\nStriped zebras run.\n")
+    environment.write("knowledge/de/zebra.md", "# Zebras\n\nStriped zebras laufen.\n")
+    for number in range(FEWEST_PAGES):
+        environment.write(f"knowledge/{number}.md", f"# Page {number}\n")
+        environment.write(f"knowledge/de/{number}.md", f"# Seite {number}\n")
     hits = {hit.path: hit.duplicates for hit in search(environment, "striped zebras").hits}
     assert hits.keys() == {"zebra.md", "zebra.mdx"}
-    assert sorted(hits.values()) == [(), ("v1/zebra.md",)]
+    assert sorted(hits.values()) == [(), ("de/zebra.md",)]
 
 
 PAGES = {
@@ -369,7 +372,7 @@ def test_originals_are_in_english_unless_english_is_a_translation(environment):
     assert not any("language" in hit.trace.factors for hit in shown)
 
 
-def test_pages_in_a_language_are_named_with_it_and_a_department_is_none(environment):
+def test_a_name_can_have_the_language_and_departments_and_countries_in_english_are_none(environment):
     environment.write("knowledge/guide.md", "# Guide\n\nZebras run on the plain.\n")
     for number in range(FEWEST_PAGES):
         environment.write(f"knowledge/notes/{number}.mdx", f"# Note {number}\n\nZebras, number {number}.\n")
@@ -377,10 +380,12 @@ def test_pages_in_a_language_are_named_with_it_and_a_department_is_none(environm
         environment.write(f"knowledge/it/{number}.md", f"# Laptop {number}\n\nThe zebra sticker on it.\n")
         for team in ("hr-team", "it-team"):
             environment.write(f"knowledge/{team}/rule-{number}.md", f"# Rule {number} of {team}\n\nZebras, {team}.\n")
+    for country in ("de", "es", "fr", "pl", "uk"):
+        environment.write(f"knowledge/{country}/leave.md", f"# Leave in {country}\n\nThe zebras of the country rest.\n")
     for department in ("hr", "it"):
-        environment.write(f"knowledge/{department}/guide.md", f"# Guide of {department}\n\nZebras of {department}.\n")
+        environment.write(f"knowledge/{department}/guide.md", f"# {department}\n\nThe zebras of {department}.\n")
     found = {hit.path: hit.duplicates for hit in search(environment, "zebras", limit=20).hits}
-    assert {"guide.md", "hr/guide.md", "it/guide.md"} <= found.keys()
+    assert {"guide.md", "hr/guide.md", "it/guide.md", "de/leave.md", "fr/leave.md", "uk/leave.md"} <= found.keys()
     for number in range(FEWEST_PAGES):
         note, other = f"notes/{number}.mdx", f"notes/{number}.fr.md"
         assert found.get(note) == (other,) or found.get(other) == (note,)

@@ -177,7 +177,7 @@ def shortened(text: str, characters: int) -> str:
 
 
 def warnings_text(warnings: Sequence[Problem]) -> str:
-    """Return a sentence about the first setting or variable without effect, and how many more there are."""
+    """Return a sentence about the first of some settings or variables without effect, and how many more there are."""
     more = len(warnings) - 1
     return warnings[0].text + (f" {more} more; see `kbhub status`." if more else "")
 

@@ -294,9 +294,10 @@ def _add_newer(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
             pairs = {**dict.fromkeys(_apparent(plan, bases, hits), False), **pairs}
     lifted = dict[Key, float]()
     for (older, newer), certain in pairs.items():
-        lifted[older.key], lifted[newer.key] = older.score, newer.score
+        lifted |= {older.key: older.score, newer.key: newer.score}
         if not certain:
-            newer.replaces, older.replaced_by = (*newer.replaces, older.key), newer.key
+            newer.replaces = (*newer.replaces, older.key)
+            older.replaced_by = newer.key
     for _ in range(len(pairs)):
         before = dict(lifted)
         for place, (older, newer) in enumerate(pairs, 1):  # of those that replace the same, the last one goes first

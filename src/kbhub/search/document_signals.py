@@ -382,7 +382,7 @@ def weigh(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
 
 WEIGHED = RankingSignal(("weight", "strength", "recency"), weigh)
 
-OLDER = 0.6
+OLDER = 0.8
 """Factor of a page of which a newer version was found."""
 
 

@@ -84,7 +84,9 @@ def index(
         broken = dict.fromkeys(problem.subject for problem in hub.missing())  # they would be active otherwise
         names = [*(base.id for base in hub.discovery().bases), *broken]
     complain(*change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
-    reports, failed, interrupted = list[SyncReport](), list[Problem](), False
+    reports = list[SyncReport]()
+    failed = list[Problem]()
+    interrupted = False
     try:
         with progress_bars() as progress:
             for name in names:
