@@ -160,13 +160,13 @@ class Relay(Window):
 
     def __init__(self, environment, arguments=CONNECT, **variables):
         self.ids, self.said, self.kept, self.errors, self.lines = 0, queue.Queue(), [], b"", queue.Queue()
-        given = []
+        made = []
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(environment.project)
-            patch.setattr(proxy, "run", lambda *them: given.extend(them))
+            patch.setattr(proxy, "run", made.append)
             proxy.connect(proxy.wanted([*arguments[2:]]), settings(environment, **variables))
-        link, reach, *more = given
-        self.proxy = proxy.Proxy(link, reach, self, *more)
+        (self.proxy,) = made
+        self.proxy._sink = self
         self.thread = threading.Thread(target=self.proxy.run, args=(iter(self.lines.get, None),), daemon=True)
         self.thread.start()
 

@@ -94,7 +94,7 @@ def test_a_search_shows_nine_options_and_all_when_asked(kbhub):
 
     common, every = options("help", "options"), options("search", "--help-all")
     assert len(options("search", "--help")) == 9
-    assert len(set(every)) == len(every) == 9 + 9 + len(common)
+    assert len(set(every)) == len(every) == 9 + 8 + len(common)
     assert {f"--{one.name.replace('_', '-')}" for one in fields(Formats)} == set(common)
 
 

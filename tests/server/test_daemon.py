@@ -463,7 +463,7 @@ def test_what_is_no_longer_certain_waits_for_the_daemon(noted, monkeypatch):
         yield line_of({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-06-18"}})
 
     monkeypatch.chdir(place.project)
-    monkeypatch.setattr(proxy, "run", lambda *given: known.extend(given[3]))
+    monkeypatch.setattr(proxy, "run", lambda made: known.extend(made._told))
     proxy.Proxy(None, lost, sink, told=told()).run(asked())
     monkeypatch.setattr(proxy, "reach", unavailable)
 
