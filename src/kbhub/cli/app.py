@@ -338,15 +338,17 @@ def progress_bars(verb: str = "indexing ", what: str = "") -> Iterator[Callable[
     if not sys.stderr.isatty():
         yield None
         return
-    began = time.monotonic()
+    began: float | None = None  # with the first report: what comes before it says nothing of how long the rest takes
     bars: Progress | None = None
     tasks: dict[str, TaskID] = {}
     with ExitStack() as stack:
 
         def show_progress(base: str, done: int, todo: int) -> None:
-            nonlocal bars
+            nonlocal began, bars
+            now = time.monotonic()
+            began = now if began is None else began
             if bars is None:
-                if time.monotonic() - began < PATIENCE_SECONDS:
+                if now - began < PATIENCE_SECONDS:
                     return
                 # Importing rich.progress takes 60 ms, and most searches need no progress bar.
                 from rich import console, progress  # noqa: PLC0415
