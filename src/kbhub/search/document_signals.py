@@ -425,10 +425,10 @@ def _prefer_asked_language(plan: Plan, bases: OpenBases, hits: list[Candidate]) 
         return
     documents = bases.documents(map(attrgetter("document_key"), hits))
     pages, languages = dict[Key, tuple[int, str, str]](), defaultdict[tuple[int, str], set[str]](set)
-    for hit in hits:
-        base = hit.key[0]
-        page, language = page_of(bases.open[base].index, documents[hit.document_key].path)
-        pages[hit.key] = base, page, language
+    for key, document in documents.items():
+        base = key[0]
+        page, language = page_of(bases.open[base].index, document.path)
+        pages[key] = base, page, language
         languages[base, page].add(language)
     if not any(map(any, languages.values())):
         return
@@ -440,12 +440,12 @@ def _prefer_asked_language(plan: Plan, bases: OpenBases, hits: list[Candidate]) 
         if language or len(languages[base, page]) > 1
     }
     asked, most = _words(plan.query.text), Counter[str]()
-    for hit, chunk, _ in bases.texts([hit for hit in plan.examined if hit.key in spoken]):
-        language = spoken[hit.key]
+    for hit, chunk, _ in bases.texts([hit for hit in plan.examined if hit.document_key in spoken]):
+        language = spoken[hit.document_key]
         most[language] = max(most[language], len(asked & _words(chunk.text)))
     best = max(most, key=lambda language: (most[language], language == "en"), default=None)
     for hit in hits:
-        if best not in (None, spoken.get(hit.key, best)):
+        if best not in (None, spoken.get(hit.document_key, best)):
             hit.multiply("language", TRANSLATION)
 
 
