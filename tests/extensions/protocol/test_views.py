@@ -121,10 +121,12 @@ def settled(tab, path: str):
         page.locator(".places small").first.wait_for()
     if path == "/memories#one":
         page.locator(".memory h2 a").first.click()
+        page.wait_for_url("**/memories/one?**")
     if path == "/memories#merge":
         for box in page.locator(".memory input").all():
             box.check()
         page.get_by_role("button", name="Merge into one").click()
+        page.wait_for_url("**/memories/merge?**")
     return page
 
 
