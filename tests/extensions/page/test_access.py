@@ -305,7 +305,7 @@ NOWHERE = Addresses(lambda _target, _fragment: None, lambda _path: None)
 def html(text: str, path: str = "a.md") -> str:
     """Render a document."""
     document = parse_text(path, text.encode())
-    return str(document_html(document, part_with(document, 1), NOWHERE, [(1, 3)]))
+    return str(document_html(document, part_with(document, 1), NOWHERE, range(1, 4)))
 
 
 def test_nothing_dangerous_is_left_and_tasks_have_boxes():
@@ -327,7 +327,7 @@ def test_nothing_dangerous_is_left_and_tasks_have_boxes():
 def test_only_callouts_look_like_callouts_an_indented_component_is_no_code_and_footnotes_lead_to_their_text():
     shown = html("> **Note** that.\n\n> [!WARNING] Mind\n> it\n\n:::tip\n\nUse it.\n\n:::")
     assert re.findall(r"<blockquote[^>]*>\n<p[^>]*><strong>\w+", shown) == [
-        '<blockquote>\n<p class="found"><strong>Note',
+        '<blockquote class="found">\n<p><strong>Note',
         '<blockquote class="callout callout-warning">\n<p class="found"><strong>Mind',
         '<blockquote class="callout callout-tip">\n<p><strong>Tip',
     ]
@@ -338,6 +338,11 @@ def test_only_callouts_look_like_callouts_an_indented_component_is_no_code_and_f
     assert "fnord" not in shown
     shown = html("a\n\nb\n\n<p class='found cite'>c</p>\n\n<p title='<' class=found>d")
     assert re.findall('class="([^"]*)">(.)', shown) == [("found", "a"), ("found", "b"), ("cite", "c")]
+
+
+def test_of_blocks_within_each_other_only_the_outermost_is_marked():
+    lists = ("- a\n  - b\n- c\n\nd", "- a\n\n  b\n- c\n- d", "1. a\n   > b\n\nc")
+    assert [re.findall("<(.*) class=.found", html(text)) for text in lists] == [["ul"], ["li"], ["ol"]]
 
 
 def test_tags_that_can_be_shown_are_and_media_are_links_and_placeholders_stay():
@@ -365,10 +370,10 @@ def test_every_heading_has_an_anchor_of_its_line_and_text_of_other_formats_is_la
     assert html("A\n=\n\n`j <javascript:k>`_ `h <https://i.example>`_\n", "a.rst").endswith(
         '<p>[j](javascript:k) <a href="https://i.example" rel="noopener noreferrer nofollow">h</a></p>\n'
     )
-    assert '<li class="task found">☑ <a rel=' in html("= A\n\n* [x] link:b.adoc[c]\n", "a.adoc")
+    assert '<ul class="found">\n<li class="task">☑ <a rel=' in html("= A\n\n* [x] link:b.adoc[c]\n", "a.adoc")
     # Pages have headings that are no lines of theirs.
     pages = Document("a.pdf", "A", ("one", "two", "---"), headings=(Heading(1, "Part", 1), Heading(2, "Page 1", 1)))
-    shown = str(document_html(pages, part_with(pages, 1), NOWHERE, []))
+    shown = str(document_html(pages, part_with(pages, 1), NOWHERE))
     assert shown == '<pre class="plain prose"><span id="doc-line-1">one</span>\ntwo\n---</pre>'
     assert html("one\n", "a.txt") == '<pre class="plain"><span class="found">one</span></pre>'
 

@@ -57,15 +57,8 @@ def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
     return template.format(path=quote(path if path.startswith("/") else f"/{path}"), line=line)
 
 
-IMAGES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".avif": "image/avif",
-    ".svg": "image/svg+xml",
-}
+IMAGES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif")}
+IMAGES |= {".jpg": "image/jpeg", ".svg": "image/svg+xml"}
 """Suffix of a file that is served as an image → its type."""
 
 IMAGE_BYTES = 20_000_000
@@ -152,9 +145,10 @@ def document_page(request: Request) -> Response:
     looked = "x-part" in request.headers  # beside the hits
     if not looked:
         note_read(site.hub, whole.ref)
-    line = number_of(request.query_params.get("from", ""), whole.lines[0] if whole.lines else 1)
+    first, last = whole.lines or (1, 0)
+    found = range(first, last + 1) if (first, last) != (1, len(whole.document.lines)) else range(0)
+    line = number_of(request.query_params.get("from", ""), first)
     part = part_with(whole.document, line)
-    found = [whole.lines] if whole.lines and whole.lines != (1, len(whole.document.lines)) else []
     around = None
     with suppress(KbhubError):  # in no index
         around = None if looked else related(site.hub, whole.ref, kinds=KINDS, limit=NEIGHBOURS)

@@ -145,9 +145,8 @@ _FOOTNOTE = re.compile(r"fn(?:ref)?\d+(?::\d+)?")
 _BOXES = {"[ ] ": "☐", "[x] ": "☑"}
 
 _KIND = re.compile(rf"{CALLOUT}([\w-]+) ")
-_BLOCKS = frozenset(
-    ("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "blockquote_open", "html_block", "hr")
-)
+_BLOCKS = frozenset(("paragraph_open", "heading_open", "fence", "code_block", "tr_open", "html_block", "hr"))
+_CONTAINERS = frozenset(("blockquote_open", "bullet_list_open", "ordered_list_open", "list_item_open", "table_open"))
 
 TAGS = (
     *("a", "abbr", "aside", "b", "blockquote", "br", "caption", "center", "cite", "code", "col", "colgroup", "dd"),
@@ -190,38 +189,32 @@ class Addresses:
     """Returns the address of an image, named by its decoded path; None if there is none."""
 
 
-@struct
-class LineRange:
-    """Lines of a document that are shown at once, 1-based and inclusive."""
-
-    start: int
-    end: int
-
-
-def part_with(document: Document, line: int) -> LineRange:
-    """Return the part of a document that has a line: all of it, unless it is long."""
+def part_with(document: Document, line: int) -> range:
+    """Return the lines that are shown with a line of a document: all of them, unless it is long."""
     lines, start, size = document.lines, document.body + 1, 0
     for number in range(document.body + 1, len(lines) + 1):
         size += len(lines[number - 1]) + 1
         if size > PART_CHARACTERS and number > start:
             if line < number:
-                return LineRange(start, number - 1)
+                return range(start, number)
             start, size = number, len(lines[number - 1])
-    return LineRange(start, max(len(lines), document.body))
+    return range(start, max(len(lines), document.body) + 1)
 
 
 def document_html(
     document: Document,
-    part: LineRange,
+    part: range,
     addresses: Addresses,
-    found: Sequence[tuple[int, int]] = (),
+    found: range = range(0),
     terms: Sequence[str] = (),
 ) -> Markup:
     """Return lines of a document as HTML, with lines `found` and `terms` marked."""
     if not has_markdown(document.path):
         return _marked_html(_plain(document, part, found), terms)
     lines = in_markdown("\n".join(document.lines), document.path).split("\n")
-    text = "\n".join(line[:PART_CHARACTERS] for line in lines[part.start - 1 : part.end])
+    text = "\n".join(line[:PART_CHARACTERS] for line in lines[part.start - 1 : part.stop - 1])
+    while found and found.stop <= len(lines) and not lines[found.stop - 1].strip():  # lists have such lines, too
+        found = range(found.start, found.stop + 1)
     environment = {"addresses": addresses, "issued": set()}
     only_fences = suffix_of(document.path) in (".mdx", *MARKUP_SUFFIXES)
     tokens = _tokens(text, environment, only_fences=only_fences)
@@ -270,7 +263,7 @@ def _marked_html(html: str, terms: Sequence[str]) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - its tags are as they were, and its text is escaped
 
 
-def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]) -> Markup:
+def _plain(document: Document, part: range, found: range) -> Markup:
     """Return plain text with its headings, or the text of pages, slides or turns."""
     titles: dict[int, Heading] = {}
     starts = {heading.line for heading in document.headings}
@@ -278,13 +271,13 @@ def _plain(document: Document, part: LineRange, found: Sequence[tuple[int, int]]
     for heading in document.headings if is_native(document.path) else ():
         titles |= dict.fromkeys(range(heading.line, heading_end(document.lines, heading.line - 1) + 1), heading)
     blocks, mark = [], Markup('<span class="found">{}</span>')
-    for title, numbers in groupby(range(part.start, part.end + 1), titles.get):
+    for title, numbers in groupby(part, titles.get):
         shown = []
         for number in numbers:
             text = escape(neutralised(title.text if title else document.lines[number - 1][:PART_CHARACTERS]))
             if number in starts and not title:
                 text = Markup('<span id="{}line-{}">{}</span>').format(ID_PREFIX, number, text)
-            shown.append(mark.format(text) if any(begin <= number <= end for begin, end in found) else text)
+            shown.append(mark.format(text) if number in found else text)
         if title:
             blocks.append(
                 Markup('<h{0} id="{1}line-{2}">{3}</h{0}>').format(title.level, ID_PREFIX, title.line, shown[0])
@@ -414,20 +407,25 @@ def _tabbed(tokens: Sequence[Token]) -> list[Token]:
     return made
 
 
-def _number(tokens: Sequence[Token], start: int, found: Sequence[tuple[int, int]]) -> None:
-    """Add anchors to headings, and marks to the lines of a hit."""
+def _number(tokens: Sequence[Token], start: int, found: range) -> None:
+    """Add anchors to headings, and marks to what was found: of blocks within each other, to the outermost."""
+    marked = None
     for at, token in enumerate(tokens):
-        if token.map is None or token.type not in _BLOCKS:
+        if marked and token.level <= marked.level:
+            marked = None
+        if token.map is None:
             continue
-        first, last = token.map[0] + start, token.map[1] + start - 1
-        if token.hidden:  # the paragraph of a tight list: its item stands for it
-            token = tokens[at - 1]
-            if token.type != "list_item_open":
-                continue
+        lines = range(token.map[0] + start, token.map[1] + start)
         if token.type == "heading_open" and not _is_tab(tokens, at):
-            token.attrSet("id", f"line-{first}")
-        if token.type != "blockquote_open" and any(begin <= last and first <= end for begin, end in found):
-            token.attrJoin("class", FOUND)
+            token.attrSet("id", f"line-{lines.start}")
+        if token.type in _CONTAINERS:
+            hit = lines.start in found and lines[-1] in found and not _is_tab(tokens, at + 1)
+        else:
+            hit = token.type in _BLOCKS and lines.start < found.stop and found.start < lines.stop
+        if hit and marked is None:
+            # The paragraph of a tight list has no element: its item stands for it.
+            marked = tokens[at - 1] if token.hidden and tokens[at - 1].type == "list_item_open" else token
+            marked.attrJoin("class", FOUND)
 
 
 def _clean(html: str, addresses: Addresses, issued: set[str]) -> str:
