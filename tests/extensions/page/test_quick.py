@@ -44,6 +44,9 @@ def test_the_hits_of_a_page_stay_when_indexing_ends(shared_tab):
     expect(page).to_have_url(re.compile("offset=1"))
     page.locator("#q").evaluate("field => { field.value = 'zebra'; return Promise.all([searched(), searchedAgain()]) }")
     expect(page.locator(".hit mark").first).to_have_text("zebra")  # what is typed meanwhile wins
+    page.locator(".hit h2 a").first.focus()
+    page.locator("#q").evaluate("field => { field.value = 'rollback'; return searched() }")
+    expect(page.locator(".hit h2 a").first).to_be_focused()  # not lost with the hit that had it
 
 
 def test_the_palette_knows_sections_of_one_chunk_too_and_takes_no_comment_for_one(environment):
@@ -95,6 +98,7 @@ def test_a_document_is_rendered_with_what_is_around_it(shared_tab):
     page.go_back()
     page.get_by_role("link", name="deploying", exact=True).click()
     expect(page.locator(".found").first).to_have_text("Take it out")
+    expect(shared_tab.go("/read?ref=rollback.md").locator(".outline [aria-current]")).to_have_text("Rolling back")
 
 
 def test_a_merge_leaves_out_what_is_said_twice_and_nothing_else():

@@ -22,9 +22,8 @@ def owner(port: int) -> int | None:
     """Return the process that listens on a port."""
     for process in psutil.process_iter():
         try:
-            if any(
-                one.laddr.port == port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN
-            ):
+            ends = [one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+            if port in ends:
                 return process.pid
         except psutil.Error:
             continue

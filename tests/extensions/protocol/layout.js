@@ -20,7 +20,7 @@ window.wide = () => {
 window.cut = () => {
   return [...document.querySelectorAll(".top nav a, .hit h2 > :first-child, .places span")]
     .filter(one => {
-      const { left, right, height } = one.getBoundingClientRect(), around = one.closest("nav, h2, .places li");
+      const { left, right, height } = one.getBoundingClientRect(), around = one.closest("nav, .head, .places li");
       const end = Math.min(innerWidth, around.getBoundingClientRect().right);
       return left < 0 || right > end + 1 || (height > 40 && !one.textContent.includes(" "));
     })

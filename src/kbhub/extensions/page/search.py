@@ -25,7 +25,7 @@ from kbhub.errors import KbhubError, QueryLogUnavailable, UsageError
 from kbhub.extensions.page.documents import counted_bases, read_address
 from kbhub.extensions.page.site import Form, Site, number_of, posted, site_of
 from kbhub.index.catalogue import tag_counts, tags_of, values_of
-from kbhub.index.query.parser import FILTER
+from kbhub.index.query.parser import FILTER, read_filter
 from kbhub.index.references import ref_of
 from kbhub.index.side_files import QueryLog
 from kbhub.reading.lists import date_of
@@ -57,7 +57,7 @@ SAVED = "saved "
 
 ASK = "ask"
 
-_FILTER_WORD = re.compile(rf"-?{FILTER}")
+_FILTER_WORD = re.compile(rf"(?:^|\s+)(-?{FILTER})")
 
 
 def search_page(request: Request) -> Response:
@@ -73,11 +73,12 @@ def search_page(request: Request) -> Response:
     asked = asked.model_copy(update={"text": result.query})  # links lead to the same hits, if a word was completed
     if not typing:
         record(site.hub, result, asked, took=time.perf_counter() - began)
-    words, chosen = asked.text.split(), list[tuple[str, str]]()
+    keys, chosen = {one.lstrip("-").partition(":")[0] for one in result.filters}, list[tuple[str, str]]()
     """The filters of the query, each with the address of the same query without it."""
-    for at, word in enumerate(words):
-        if _FILTER_WORD.fullmatch(word):
-            chosen.append((word, address_of(asked, text=" ".join(words[:at] + words[at + 1 :]))))
+    for one in _FILTER_WORD.finditer(asked.text):
+        if (read := read_filter(one["key"], one["values"])) and read.key in keys:
+            rest = f"{asked.text[: one.start()]}{asked.text[one.end() :]}".strip()
+            chosen.append((one[1], address_of(asked, text=rest)))
     for base in asked.bases:
         chosen.append((f"in {base}", address_of(asked, bases=[other for other in asked.bases if other != base])))
     return site.page(
@@ -90,7 +91,6 @@ def search_page(request: Request) -> Response:
         notes=[note for note in result.notes if note not in LEADING_NOTES],
         facets=list(_facets(site, asked, result)),
         chosen=chosen,
-        counted_hits=len(result.hits),
         next_page=address_of(asked, offset=asked.offset + PAGE) if len(result.hits) > PAGE else None,
         previous_page=address_of(asked, offset=max(0, asked.offset - PAGE)),
         address=(address := address_of(asked)),

@@ -15,7 +15,8 @@ async function fill(place, address) {
     const part = answer.ok ? text : new DOMParser().parseFromString(text, "text/html").querySelector("[role=alert]")?.outerHTML ?? text;
     const held = place.contains(document.activeElement) && document.activeElement.getAttribute("href");
     place.innerHTML = part;
-    if (held) place.querySelector(`[href="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+    const same = [...place.querySelectorAll("[href]")].find((one) => one.getAttribute("href") === held && one.checkVisibility());
+    if (held) (same ?? place.querySelector("[data-open]"))?.focus({ preventScroll: true });
     if (!answer.ok) return false;
   } catch (error) {
     if (error.name !== "AbortError") place.innerHTML = '<p class="problem" role="alert">The connection was lost. Try again.</p>';
@@ -147,7 +148,8 @@ document.addEventListener("DOMContentLoaded", () => {
 
 // The outline shows where one is.
 function mark() {
-  const links = [...document.querySelectorAll(".outline a")], line = innerHeight / 2; // as what was found is in the middle
+  const links = [...document.querySelectorAll(".outline a")], middle = innerHeight / 2;
+  const line = document.querySelector(".body .found") ? middle : Math.min(middle, scrollY + 160); // what was found is there
   const at = links.findLast((link) => link.hash && document.querySelector(link.hash)?.getBoundingClientRect().top < line);
   links.forEach((link) => (link === at ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
 }
