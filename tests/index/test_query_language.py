@@ -307,6 +307,11 @@ def test_an_excerpt_begins_with_its_code_and_is_around_the_rarest_words_and_what
     assert excerpt(led, terms, 700)[0].startswith("So:\n\n```sh\n")
     assert excerpt(f"A needle.\n\n```sh\n{'x' * 50}\n```", terms, 60) == ("A needle.", 0)
 
+    # A name in levels is found where each has a line of its own; a heading or a rule is not shown without what follows.
+    levels, other = "```yaml\nproxy:\n  https:\n    hosts: []\n```", "Not essential for proxy nor https.\n\n"
+    text = f"{step * 30}{levels}\n\n{other}---\n\n**Note:**\n\n{other * 30}"
+    assert excerpt(text, parse_query("proxy.https.hosts").terms, 115) == (f"{step}{levels}\n\n{other.strip()}", 58)
+
     # Neither the beginning with the commonest word nor a line that only asks is shown instead.
     filler = [f"Storage is a matter of part {number}." for number in range(20)]
     terms = parse_query("which storage for sessions").terms

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from operator import mul
+from operator import mul, or_
 from types import MappingProxyType
 
 from kbhub.documents.shown_text import FENCE, code_blocks
@@ -42,7 +42,8 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]*_`]*\s+|[。！？]")
 
 _ONWARD = re.compile(r"[\w,;`*]\n[ \t]*(?:>[ \t]*)*[`*(\[]*[^\W\d_A-Z]")
 
-_HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|\s*$|[ \t>]*(?:`{3}|~{3})")
+_HEADING_OR_EMPTY = re.compile(r"#{1,6}\s|[-*_\s]*$|\*\*[^*\n]+(?::\*\*|\*\*:)\s*$|[ \t>]*(?:`{3}|~{3})")
+"""Or a rule, or a bold line with a colon, which is a heading in all but form."""
 
 _LINK = re.compile(r"!?\[(?:\[[^\[\]\n]{1,300}+\]\]|[^\[\]\n]{0,300}+\]\([^()\s]*\))")
 
@@ -201,8 +202,8 @@ def _densest(
             if pieces[start].startswith("#") or (bounds[end] - bounds[start] > limit + 1 and start + 1 < end):
                 break
             if start in worth:
-                rows = [*map(max, rows, worth[start])]
-                value = sum(map(mul, heavy, rows)) / total
+                rows = [*map(or_, rows, worth[start])]
+                value = sum(map(mul, heavy, map(int.bit_count, rows))) / total
                 if value + DECIDING > best[0] and any(map(deciding, range(start, end))):
                     value += DECIDING
                 if value > best[0]:
@@ -211,12 +212,12 @@ def _densest(
 
 
 def _worth(pieces: Sequence[str], terms: tuple[Term, ...]) -> dict[int, list[int]]:
-    """Return how many words of each term occur in each piece of a text with any match."""
+    """Return which words of each term occur in each piece of a text with any match, a bit for each word."""
     worth = {}
     for at, piece in enumerate(pieces):
         found, row = set(stems(searchable(piece))), list[int]()
         for term in terms:
-            own = sum(map(found.__contains__, term.tokens))
+            own = sum([1 << number for number, token in enumerate(term.tokens) if token in found])
             row.append(own or int(term.apart is not None and found.issuperset(term.apart.tokens)))
         if any(row):
             worth[at] = row
