@@ -128,6 +128,9 @@ def test_a_filter_alone_lists_what_it_leaves_and_one_that_leaves_nothing_is_name
     result = search(shop, "release tag:nosuchtag")
     assert (result.hits, "No document matches tag:nosuchtag." in result.notes) == ((), True)
     assert search(shop, "tag:nosuchtag").notes == ("No document matches tag:nosuchtag.",)
+    (note,) = search(shop, "-path:api path:errors/ paging").notes
+    assert note.endswith(" -path:api path:errors/. Paths start at the top of a base; path:**/errors* matches anywhere.")
+    assert refs(search(shop, "path:**/errors* paging")) == ["api/errors.md"]
     for text in ('"', "(", "*"):
         assert search(shop, text).notes == ("The query has no words to search for.",)
 

@@ -244,7 +244,7 @@ async def test_a_first_index_that_gets_no_nearer_is_replaced_by_a_scan(cold, mod
     assert f"1. n{FILES - 1:04}.md" in found
     assert "takes five minutes" in found
     assert f"project is still being indexed (0 of {FILES} files). The others were only scanned" in found
-    assert f'which found "n{FILES - 1:04}.md".' in found
+    assert "which found 1 of these hits." in found
     for text in (found, searched, asked, tagged):
         assert not [claim for claim in CLAIMS if claim in text]
         assert "still being indexed" in text

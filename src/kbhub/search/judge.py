@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
-from kbhub.documents.shown_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
-from kbhub.index.query.parser import ANY, MAX_CHARACTERS, fold
+from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Filter, FilterValue, fold
 from kbhub.search.evidence import WHOLLY, asking, cohesion, gap, is_identifier, is_name, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
@@ -169,8 +168,6 @@ NO_WORDS = "The query has no words to search for."
 _FILTERED = "No document matches "
 _UNFINISHED = " is still being indexed"
 
-MOST_SCANNED = 5
-
 
 def rewording_helps(notes: Sequence[str]) -> bool:
     """Return whether a query could find more in other words: it has words, and its filters match a document."""
@@ -209,7 +206,10 @@ def annotated(
         notes.append(NO_WORDS)
     notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in result.corrections]
     if filtered_out and result.filters:
-        notes.append(f"{_FILTERED}{' '.join(result.filters)}.")
+        paths = [one.values[0].text.strip("/") for one in understood.filters if one.key == "path" and not one.excluded]
+        anywhere = [Filter("path", (FilterValue(f"**/{path}*"),)) for path in paths if "*" not in path]
+        hint = f" Paths start at the top of a base; {anywhere[0]} matches anywhere." if anywhere else ""
+        notes.append(f"{_FILTERED}{' '.join(result.filters)}.{hint}")
     if named := [value.text for part in understood.filters if part.key == "base" for value in part.values]:
         active = bases.hub.discovery()
         ids = [base.id for base in active.bases]
@@ -231,10 +231,8 @@ def unfinished(bases: OpenBases, hits: Sequence[Hit]) -> list[str]:
         if scan.scanned:
             most = "The others" if scan.scanned == scan.lacking else f"{scan.scanned} of the others"
             note += f" {most} were only scanned for the words of the query"
-            # Quoted, as whoever named the files may be anybody.
-            refs = [quoted(hit.ref, TITLE_BYTES) for hit in hits if hit.base == name and hit.path in scan.paths]
-            more = f" and {len(refs) - MOST_SCANNED} more" if len(refs) > MOST_SCANNED else ""
-            note += f", which found {', '.join(refs[:MOST_SCANNED])}{more}." if refs else "."
+            found = sum([hit.base == name and hit.path in scan.paths for hit in hits])
+            note += f", which found {found} of these hits." if found else "."
         notes.append(note)
     for base in bases.open:
         name = base.base.id
