@@ -83,6 +83,16 @@ def test_the_first_hit_is_quoted_the_others_are_refs_and_one_line_has_no_fences_
     assert answer([hit(0), hit(1, excerpt="## Roll back\n\n")]).endswith(' · "Note 1 › Roll back" · 0.90')
 
 
+def test_what_the_path_or_the_headings_say_is_not_repeated():
+    """Of another hit than the first, the last heading is shown; a title alone stays."""
+    above = {"path": "ops/kafka-restart.md", "title": "Restart Kafka", "headings": ("Restart Kafka", "Steps", "Undo")}
+    hits = [hit(0, excerpt="## Undo\n\nStop it.", **above), hit(1, **above), hit(2, **{**above, "headings": ()})]
+    assert '1. notes/n0.md:3-5 · "Steps › Undo" · 0.90\n```\nStop it.\n```\n2. ' in answer(hits)
+    assert re.findall(r'[23]\. .*"(.*)"', answer(hits)) == ["Undo", "Restart Kafka"]
+    part = answer([hit(start_line=3, end_line=9, excerpt="# Roll back\n\n```sh\n# Roll back\n```")])
+    assert part.endswith("\n````\n```sh\n# Roll back\n```\n````\n   shown: 5-7")
+
+
 def test_an_excerpt_that_is_a_part_says_which_verbatim_and_behind_a_certain_hit_the_others_are_a_line_each():
     assert answer([hit(start_line=3, end_line=40, excerpt_line=20)]).endswith("```\n   shown: 20-22")
     assert answer([hit(start_line=1, end_line=40, whole=True)]).endswith("of before.\n```")
@@ -253,12 +263,7 @@ def test_a_report_is_written_twice_and_what_does_not_fit_is_counted():
 
 def test_a_trace_is_a_sentence():
     for place, words, signals, sentence in (
-        (
-            1,
-            "",
-            "title semantic:1 keyword:2",
-            "First because its title matches, and it ranks first by meaning and second",
-        ),
+        (1, "", "semantic:1 keyword:2 title", "First because it ranks first by meaning and second by words, and its t"),
         (2, "", "keyword:12 title about", "Second because its title matches."),
         (3, "", "semantic:3 keyword:3", "Third because it ranks third by meaning and words."),
         (21, "", "newer keyword meaning", "21st because it replaces an older hit and its words match."),

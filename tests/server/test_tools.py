@@ -187,19 +187,13 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
 
 async def test_a_document_is_written_changed_kept_from_a_lost_update_deleted_restored_and_renamed(shop, mode):
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:
-        made = await told(
-            client, "write_document", ref="runbooks/night", text="# Night\n\nCall [nobody](nobody.md).\n",
-            front_matter={"tags": ["ops"]},
-        )  # fmt: skip
+        new = {"text": "# Night\n\nCall [nobody](nobody.md).\n", "front_matter": {"tags": ["ops"]}}
+        made = await told(client, "write_document", ref="runbooks/night", **new)
         read = await told(client, "read", refs="runbooks/night.md")
         (digest,) = re.findall(r" · hash ([0-9a-f]{12})$", read, re.MULTILINE)
-        added = await told(
-            client, "write_document", ref="runbooks/night.md", mode="append", section="Night", text="Then sleep.",
-            based_on=digest,
-        )  # fmt: skip
-        late = await refused(
-            client, "write_document", ref="runbooks/night.md", mode="update", text="Gone.", based_on=digest
-        )
+        known = {"ref": "runbooks/night.md", "based_on": digest}
+        added = await told(client, "write_document", **known, mode="append", section="Night", text="Then sleep.")
+        late = await refused(client, "write_document", **known, mode="update", text="Gone.")
         found = await told(client, "search", query="sleep", mode="keyword")
 
     text = (shop.project / "knowledge/runbooks/night.md").read_text()

@@ -40,9 +40,8 @@ NO_BASE = "No knowledge is active here: no project, and no global base. `kbhub b
 NO_PROJECT = "none; change to a project, or name one with --root DIR"
 INIT = "Run `kbhub init` to choose or create some."
 
-_STATUS_FIELDS = (
-    *("id", "path", "origin", "documents", "chunks", "vectors", "index", "index_bytes", "synced", "problems"),
-)
+_BASE_FIELDS = ("id", "path", "origin")
+_STATUS_FIELDS = (*_BASE_FIELDS, "documents", "chunks", "vectors", "index", "index_bytes", "synced", "problems")
 _STARTER_STEP = 'kbhub search "how to write knowledge"'
 _SETUP_STEP = "  kbhub setup       shows the coding agents on this machine, and registers the server with them"
 _THERE_STEP = "kbhub ls project  lists the documents that are there"
@@ -91,7 +90,7 @@ def status_report(
 
     def row(entry: BaseStatus) -> Record:
         context = entry.base.contexts.get("") or entry.base.description
-        facts = entry.base.model_dump(mode="json", include={*_STATUS_FIELDS[:3]})
+        facts = entry.base.model_dump(mode="json", include={*_BASE_FIELDS})
         return {**facts, "problems": len(entry.problems), "context": context}
 
     notes = [say("Note: {}", Line(note)) for note in (*passed, *status.notes)]
@@ -119,10 +118,8 @@ def _nothing_active(
     if not looked_for:
         return [say(NO_BASE)]
     if people:
-        return [
-            *_looked_for("No knowledge is active here", looked_for, verbose=verbose),
-            *([say(INIT)] if fresh else []),
-        ]
+        places = _looked_for("No knowledge is active here", looked_for, verbose=verbose)
+        return [*places, say(INIT)] if fresh else places
     return [say(f"No knowledge is active here (looked for {{}}). {INIT}", Names(looked_for))]
 
 
@@ -280,12 +277,9 @@ def found_report(found: FoundBases) -> Report:
 
 def package_report(package: PackageBase) -> Report:
     """Return which documentation was copied from where."""
-    what = "Added" if package.added else "Updated"
-    line = say(
-        f"{what} {{}}: {{}} {{}}{f', as {package.lock} pins it' if package.lock else ''}, {package.files:,} documents "
-        "from {}",
-        Name(package.id), Name(package.name), Name(package.version), Name(str(package.source)),
-    )  # fmt: skip
+    what, pinned = "Added" if package.added else "Updated", f", as {package.lock} pins it" if package.lock else ""
+    names = map(Name, (package.id, package.name, package.version, str(package.source)))
+    line = say(f"{what} {{}}: {{}} {{}}{pinned}, {package.files:,} documents from {{}}", *names)
     return Report("", [line], foot=say("Active in {}.", Name(str(package.project))))
 
 

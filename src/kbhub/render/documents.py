@@ -71,11 +71,8 @@ def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
         return Report(head, notes=_labelled("Broken now", done.broken), most_notes=MOST_NOTES, data=done)
     if isinstance(done, Restored):
         return Report(Item(Ref(done.ref), label="Restored", marks=(f"hash {done.hash}", *later)), data=done)
-    head = Item(
-        Ref(done.ref, done.docid, both=True),
-        label=say("Renamed {} to", Name(done.before, LINE_BYTES)),
-        marks=(f"hash {done.hash}", *later),
-    )
+    label, marks = say("Renamed {} to", Name(done.before, LINE_BYTES)), (f"hash {done.hash}", *later)
+    head = Item(Ref(done.ref, done.docid, both=True), label=label, marks=marks)
     effect = "updated" if done.updated else "broken now"
     links = [
         Item(

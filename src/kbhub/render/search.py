@@ -6,12 +6,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import dropwhile
 from math import inf
 from typing import TYPE_CHECKING
 
-from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, cut, fenced, outdated_mark, without_markup
+from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, atx_text, cut, fenced, outdated_mark, without_markup
 from kbhub.index.query.excerpts import spans
-from kbhub.index.query.parser import Term, terms_of
+from kbhub.index.query.parser import Term, stems, terms_of
 from kbhub.index.references import STALE_DAYS
 from kbhub.render import terminal
 from kbhub.render.report import (
@@ -172,11 +173,12 @@ def search_report(
         limit = FULL_ANSWER_BYTES if full else GLANCE_BYTES
         if number == 0:
             limit = FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES
-        lines = None if hit.whole else (hit.excerpt_line, hit.start_line, hit.end_line)
+        text, above = (hit.excerpt, 0) if quote_all else _below_headings(hit)
+        lines = None if hit.whole else (hit.excerpt_line + above, hit.start_line + above, hit.end_line)
         behind = result.verdict == "strong" and hit.score < NEARLY_AS_GOOD * result.hits[0].score
         bare = nearest or ((behind or number >= QUOTED) and not quote_all)
-        quote = None if bare else Quote(hit.excerpt, limit, full or number == 0, terms, lines)
-        items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed))
+        quote = None if bare else Quote(text, limit, full or number == 0, terms, lines)
+        items.append(_item(hit, query.offset + number + 1, quote, scored=not result.listed, brief=not quote_all))
 
     summary = partial(_summary, result, query, None if nearest else cursor)
     calls, reword = list[Text](), False
@@ -262,15 +264,28 @@ def _run_on(text: str) -> str:
     return line if line.endswith(tuple(".!?:;…)")) else f"{line}…"
 
 
-def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
+def _below_headings(hit: Hit) -> tuple[str, int]:
+    """Return an excerpt without the headings at its beginning that are beside the ref, and how many lines they take."""
+    lines, above = hit.excerpt.split("\n"), {hit.title, *hit.headings}
+    below = [*dropwhile(lambda line: not line or (line[0] == "#" and atx_text(line.lstrip("#")) in above), lines)]
+    return ("\n".join(below), len(lines) - len(below)) if below else (hit.excerpt, 0)
+
+
+def _names(hit: Hit, number: int, *, brief: bool) -> str:
+    """Return title and headings of the first hit, or title and last heading; if `brief`, no title that the path has."""
     above = heading_path(hit.title, hit.headings)
-    short = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
-    names = " › ".join([name[:TITLE_BYTES] for name in above] if number == 1 else short)
+    if number > 1:
+        above = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
+    if brief and len(above) > 1 and set(stems(hit.path)).issuperset(stems(hit.title)):
+        del above[0]
+    return " › ".join([name[:TITLE_BYTES] for name in above])
+
+
+def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool, brief: bool) -> Item:
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
     also = ", ".join([lines for lines, shown in spans if not shown])
-    texts = [(lines, _run_on(shown)) for lines, shown in spans if shown]
     details: list[Text] = [f"also lines {also}"] if also and number == 1 else []
-    details += [say(f"lines {lines}: {{}}", Name(text, GLANCE_BYTES)) for lines, text in texts]
+    details += [say(f"lines {lines}: {{}}", Name(_run_on(shown), GLANCE_BYTES)) for lines, shown in spans if shown]
     if hit.replaces:
         details.append(say("replaces {}", Line(", ".join(hit.replaces))))
     if hit.duplicates:
@@ -283,7 +298,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool) -> Item:
     factors = [f" × {name} {value:g}" for name, value in hit.trace.factors.items()] if hit.trace else []
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
-        Name(names),
+        Name(_names(hit, number, brief=brief)),
         f"{hit.score:.2f}" if scored else "",
         marks=(age_text(days) if hit.stale and (days := hit.age_days or 0) >= STALE_DAYS else "", hit.trust or ""),
         warning=_warning(hit),

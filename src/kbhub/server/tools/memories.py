@@ -88,14 +88,8 @@ async def forget(
     everything: Annotated[bool, Field(description="Allow forgetting a whole scope.")] = False,
 ) -> Annotated[CallToolResult, Forgotten] | InputRequiredResult:
     """Forget memories that are wrong or useless. They can be restored for a while."""
-    chosen: dict[str, Any] = {
-        "ids": tuple(ids or ()),
-        "tags": tuple(tags or ()),
-        "namespace": namespace,
-        "scope": scope,
-        "older_than": older_than,
-        "everything": everything,
-    }
+    chosen: dict[str, Any] = {"ids": tuple(ids or ()), "tags": tuple(tags or ()), "namespace": namespace}
+    chosen |= {"scope": scope, "older_than": older_than, "everything": everything}
     if everything:
         count = len(await calls.run(changes.to_forget, calls.hub, **chosen))
         whose = {"user": "yours for all projects", "shared": "the shared ones", "team": "the team's"}
