@@ -222,7 +222,7 @@ ERRORS = {
     ),
     "PathNotContained": (
         errors.PathNotContained("../secrets.md", "project"),
-        "Add the folder as a base (`kbhub base add PATH`), or move the file into one.",
+        "Add the folder as a base (`kbhub base add DIR`), or move the file into one.",
     ),
     "WriteRefused": (
         errors.WriteRefused(
@@ -251,7 +251,7 @@ ERRORS = {
         "Move the file away: kbhub creates a new one, and only the logged queries are lost.",
     ),
     "BaseUnavailable": (
-        errors.BaseUnavailable("ops", "its folder /mnt/team/ops is gone"),
+        errors.BaseUnavailable("ops", "/mnt/team/ops is gone"),
         "Restore the folder (is the drive mounted?), or remove the base: `kbhub base remove ops`.",
     ),
     "IndexUnavailable": (

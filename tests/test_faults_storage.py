@@ -79,7 +79,7 @@ def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
     *failed, last = children.call("fill_up", places(shop), "platypus", [0, 2, 15])
 
     for answer in failed:
-        assert answer["errors"][0].startswith("IndexUnavailable: Cannot use the index of base 'project': ")
+        assert answer["errors"][0].startswith("IndexUnavailable: project: Cannot use the index: ")
         assert "full. Free space" in answer["errors"][0]
         assert not indexed or {"deploy.md", "notes@vim.md"} <= set(answer["refs"])
         assert any("full" in problem for problem in answer["problems"])

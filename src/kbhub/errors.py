@@ -66,7 +66,7 @@ class DocumentNotFound(KbhubError):
     """No document matches this ref."""
 
     def __init__(self, ref: str, reason: str = "", near: Sequence[str] = ()) -> None:
-        hint = f" Did you mean {', '.join(near)}?" if near else " `search` finds refs."
+        hint = f" Did you mean {', '.join(near)}?" if near else "" if reason else " Search for it to get its ref."
         super().__init__(f"No document {ref!r}{f': {reason}' if reason else ''}.{hint}")
 
 
@@ -134,7 +134,7 @@ class MemoryNotFound(KbhubError):
     """No memory has this id, or several have it."""
 
     def __init__(self, name: str, several: Sequence[str] = ()) -> None:
-        none = f"No memory {name!r} here. `memories` lists the ids of this project's and the user's memories."
+        none = f"No memory {name!r} here. List the memories of this project and its user to see their ids."
         some = f"{name!r} matches several memories: {', '.join(several)}. Name one of these."
         super().__init__(some if several else none)
 
@@ -156,17 +156,19 @@ class QueryLogUnavailable(KbhubError):
 class BaseUnavailable(KbhubError):
     """The folder of a base is gone or cannot be read."""
 
-    def __init__(self, name: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"Cannot read the folder of base {name!r}: {reason}. Fix or remove the base.")
+    def __init__(self, base: str, reason: str) -> None:
+        self.base, self.reason = base, reason  # and the text without the base, for lists that name it
+        self.alone = f"Cannot read the folder: {reason}. Fix or remove the base."
+        super().__init__(f"{base}: {self.alone}")
 
 
 class IndexUnavailable(KbhubError):
     """The index of a base cannot be opened, read or written."""
 
     def __init__(self, base: str, reason: str, remedy: str = "") -> None:
-        self.base, self.reason = base, reason
-        super().__init__(f"Cannot use the index of base {base!r}: {reason}.{f' {remedy}' if remedy else ''}")
+        self.base, self.reason = base, reason  # and the text without the base, for lists that name it
+        self.alone = f"Cannot use the index: {reason}.{f' {remedy}' if remedy else ''}"
+        super().__init__(f"{base}: {self.alone}")
 
 
 class EngineUnavailable(KbhubError):

@@ -39,7 +39,7 @@ class Problem(Value):
     @property
     def alone(self) -> str:
         """The message without its subject, which many name."""
-        return self.message.removeprefix(f"{self.subject}: ").replace(f" of base {self.subject!r}", "")
+        return self.message.removeprefix(f"{self.subject}: ")
 
 
 class Base(Value):

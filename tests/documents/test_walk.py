@@ -56,7 +56,7 @@ def test_markdown_files_are_taken_in_order_and_a_base_that_is_gone_or_a_file_is_
     assert list(found.files) == sorted(["E.Md", "a-b.md", "a.md", "a/z.md", "b.md", "c.markdown", "d.MDX"])
     assert found.files["a/z.md"] == (5, (folder / "a/z.md").stat().st_mtime_ns)
     for path in (folder / "missing", folder / "a.md"):
-        with pytest.raises(BaseUnavailable, match=r"Cannot read the folder of base 'b': .*(No such|Not a dir)"):
+        with pytest.raises(BaseUnavailable, match=r"b: Cannot read the folder: .*(No such|Not a dir)"):
             look(path)
 
 

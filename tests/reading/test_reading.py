@@ -78,7 +78,7 @@ def test_a_part_is_read_and_what_cannot_be_read_says_why(hub):
         f"guides/deploy.md#x{' ' * 5_000}y": "Roll back",
         f"guides/deploy.md#x{' ' * 100_000}y": "at most 8,192 characters",
         "project@": "project@",
-        **dict.fromkeys(("#ffffff", "x" * 10_000, "a/" * 5_000, "@", "::", "#", "", "\0"), "search"),
+        **dict.fromkeys(("#ffffff", "x" * 10_000, "a/" * 5_000, "@", "::", "#", "", "\0"), "Search for it"),
     }.items():
         result = hub.read([ref])
         assert () == result.readings

@@ -137,6 +137,11 @@ def missing_index(shop):
     index_of(shop).unlink()
 
 
+def unmade_index(shop):
+    without_journal(index_of(shop))
+    os.truncate(index_of(shop), 1)
+
+
 def changed_files(shop):
     for name in ("a", "b"):
         shop.write(f"knowledge/{name}.md", f"# {name}\n")
@@ -158,6 +163,7 @@ def lost_vectors(shop):
     [
         (changed_files, "freshness", "project", "3 files changed"),
         (missing_index, "freshness", "notes", ""),
+        (unmade_index, "freshness", "notes", "no index yet"),
         (other_embedder, "vectors", "notes", "by keyword only"),
         (lost_vectors, "vectors", "notes", "Vectors are missing for 1 chunk,"),
     ],

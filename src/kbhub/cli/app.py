@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -230,7 +229,7 @@ def _usage_text(error: CycloptsError) -> str:
         word = error.unused_tokens[0] if error.unused_tokens else ""
         names = [name for name in error.app or () if not name.startswith("-")]
         similar = "".join(f' Did you mean "{name}"?' for name in get_close_matches(word, names, n=1))
-        shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else ".")
+        shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else ".")
         text = f'Unknown command "{word}".{similar} Available commands: {shown}'
         if not error.command_chain and nearest(word):
             text = f'Unknown command "{word}". Did you mean "{nearest(word)}"? To search for it: `kbhub search {word}`.'
@@ -270,9 +269,6 @@ def misspelt(query: Sequence[str], command: str = "") -> list[str]:
 
 MESSAGE_CHARACTERS = 2_000
 """Maximum length of a message, a screenful; it may quote paths of up to 4,096 characters and arguments of 131,072."""
-
-_TOOL = re.compile("`(?=(?:search|memories)` (?:finds|lists) )")
-"""Before the tool that a message recommends to agents; people run the command."""
 
 USUAL_WIDTH = 80
 
@@ -317,7 +313,7 @@ def complain(*messages: str) -> None:
     half = MESSAGE_CHARACTERS // 2
     for message in messages:  # without its middle if it is too long: it may quote a file, and its end says what to do
         short = message if len(message) <= MESSAGE_CHARACTERS else f"{message[:half]} … {message[-half:]}"
-        line = f"kbhub: {visible_line(_TOOL.sub('`kbhub ', short))}"
+        line = f"kbhub: {visible_line(short)}"
         if sys.stderr.isatty():
             line = "\n  ".join(wrapped(line, line_width() - len("  ")))
         sys.stderr.write(f"{line}\n")

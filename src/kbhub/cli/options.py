@@ -68,7 +68,7 @@ class Places(Value):
     cache_dir: Annotated[Path | None, Parameter(metavar="DIR")] = None
     """Store indexes in this directory."""
 
-    base: Annotated[tuple[str, ...], Parameter(metavar="ID=PATH")] = ()
+    base: Annotated[tuple[str, ...], Parameter(metavar="ID=DIR")] = ()
     """Also use this folder as a base; may be repeated."""
 
     verbose: bool = False
@@ -261,7 +261,8 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
                 if any(report.busy for report in reports) and _await_first_index(hub, behind.base, progress):
                     reports = sync(hub, (behind.base,), progress=progress)
             except KbhubError as error:
-                complain(str(error))
+                if not behind.new_index:  # without an index, the result says why there is none
+                    complain(str(error))
                 continue
             for report in reports:
                 complain(*(f"{report.base}: {note}" for note in report.notes))

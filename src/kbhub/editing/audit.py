@@ -19,7 +19,7 @@ from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.hub import Hub
 from kbhub.reading.lists import short_docids
 from kbhub.sync.comparison import Progress
-from kbhub.sync.freshness import passed_over
+from kbhub.sync.freshness import passed_over, why_unread
 from kbhub.types import Problem, Skipped
 from kbhub.workspace.extensions import extensions, imported
 
@@ -65,7 +65,7 @@ def audit(
         try:
             bases[base.id] = findings.material_of(hub, base)
         except IndexUnavailable as error:
-            unread[base.id] = str(error)
+            unread[base.id] = why_unread(hub, error)
     short = short_docids(row.docid for material in bases.values() for row in material.documents.values())
     for material in bases.values():
         material.short.update(short)
@@ -77,7 +77,7 @@ def audit(
             break
         except IndexUnavailable as error:  # it turns out to be damaged
             del bases[error.base]
-            unread[error.base] = str(error)
+            unread[error.base] = why_unread(hub, error)
     order = {name: number for number, name in enumerate(bases)}
     found.sort(
         key=lambda one: (findings.SEVERITIES.index(one.severity), order[one.base], one.path, one.line or 0, one.check)

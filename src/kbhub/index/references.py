@@ -159,7 +159,7 @@ def check_length(ref: str) -> None:
     """Raise UsageError for a ref longer than any path with a heading, which would take long to look up."""
     if len(ref) > LONGEST_REF:
         raise UsageError(
-            f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}. `search` finds refs."
+            f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}. Search for it to get its ref."
         )
 
 

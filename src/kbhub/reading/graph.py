@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kbhub.documents.walk import inside_of
-from kbhub.errors import DocumentNotFound, IndexUnavailable
+from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError
 from kbhub.index.catalogue import front_matter_of, link_rows
 from kbhub.index.engine import DocumentRow, Index
 from kbhub.index.query.parser import fold
@@ -44,7 +44,7 @@ from kbhub.reading.links import (
 )
 from kbhub.reading.lists import WILD, short_docids
 from kbhub.reading.resolver import Resolver
-from kbhub.sync.freshness import first_indexes
+from kbhub.sync.freshness import first_indexes, why_unread
 from kbhub.types import Base, Skipped
 from kbhub.values import Value, struct
 from kbhub.workspace.formats import is_markdown
@@ -258,7 +258,7 @@ def graph_of(hub: Hub) -> Graph:
             try:
                 links_by_base[base.id] = _links_of(base, index, held.links.get((base.id, index.path)))
             except IndexUnavailable as error:
-                skipped.append(Skipped(base=base.id, reason=str(error)))
+                skipped.append(Skipped(base=base.id, reason=why_unread(hub, error)))
         git_root = discovery.workspace.git_root
         state = (git_root, tuple(skipped), discovery.bases, *(one.generation for one in links_by_base.values()))
         if held.graph is None or held.state != state:
@@ -520,6 +520,8 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> tuple[Node, tuple[str, .
         _, place = resolver.one(ref)
         base_links = graph.bases.get(place.base.id)
         if base_links is None or place.path not in base_links.documents:
+            if skipped := next((one for one in unread(hub, graph) if one.base == place.base.id), None):
+                raise KbhubError(f"{skipped.base}: {skipped.reason}")
             reason = f"it is not indexed yet; run `kbhub admin index {place.base.id}`"
             raise DocumentNotFound(resolver.ref(place), reason)
         return (place.base.id, place.path), resolver.notes([place])

@@ -21,7 +21,7 @@ from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
 from kbhub.sync.background import embedded
-from kbhub.sync.freshness import Freshness, passed_over
+from kbhub.sync.freshness import Freshness, passed_over, why_unread
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.values import shared_start
 from kbhub.workspace.discovery import covers, matching, plain
@@ -66,7 +66,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
             index_bytes = 0 if base.engine else index.path.stat().st_size
     except (FileNotFoundError, IndexUnavailable) as error:  # no file: it has just been moved aside
         if isinstance(error, IndexUnavailable) and error.reason != NOT_THERE and not failure:
-            problems.append(Problem(subject=base.id, message=str(error)))
+            problems.append(Problem(subject=base.id, message=error.alone))
         return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
     return BaseStatus(
         base=base, documents=documents, chunks=chunks, vectors=vectors, index_bytes=index_bytes, synced=synced,
@@ -132,11 +132,11 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
     for base in bases:
         try:
             if not is_directory(base.path):
-                raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+                raise BaseUnavailable(base.id, f"{base.path} is gone")
             with hub.index(base).snapshot() as index:
                 rows[base.id] = index.every_document()
         except (BaseUnavailable, IndexUnavailable) as error:
-            skipped[base.id] = Skipped(base=base.id, reason=str(error))
+            skipped[base.id] = Skipped(base=base.id, reason=why_unread(hub, error))
     short = short_docids(row.docid for every in rows.values() for row in every)
     everywhere = hub.config().settings.contexts
     documents: list[tuple[Base, DocumentRow]] = []

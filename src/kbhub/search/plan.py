@@ -231,7 +231,7 @@ class OpenBases:
         """Leave out and return the base of an error."""
         broken = next(base for base in self.open if base.base.id == failure.base)
         self.open.remove(broken)
-        self.skipped.append(Skipped(base=failure.base, reason=str(failure)))
+        self.skipped.append(Skipped(base=failure.base, reason=failure.alone))
         self.facts, self._chunks, self._documents = {}, {}, {}
         return broken
 

@@ -17,7 +17,7 @@ from kbhub.models.embedding import Embedder
 from kbhub.search.judge import unfinished
 from kbhub.search.plan import OpenBase, OpenBases, TermWeights
 from kbhub.sync.base_suggestions import outside
-from kbhub.sync.freshness import Freshness, is_in_progress
+from kbhub.sync.freshness import Freshness, is_in_progress, why_unread
 from kbhub.types import MOST_HITS, Base, Query, SearchResult, Skipped
 from kbhub.values import struct
 from kbhub.workspace.extensions import extensions, load
@@ -99,7 +99,7 @@ def _opened(
         index = hub.index(base)
         try:
             if not os.path.isdir(base.path):  # noqa: PTH112 - Path.is_dir raises where it may not look
-                raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+                raise BaseUnavailable(base.id, f"{base.path} is gone")
             stack.enter_context(index.snapshot())
             comparable = index.meta("embedder") == fingerprint
             synced = index.meta("synced") is not None
@@ -107,15 +107,12 @@ def _opened(
             if not synced and not base.engine:
                 lacking.append((base, index.paths()))
         except (BaseUnavailable, IndexUnavailable) as error:
-            state, reason = hub.state(Freshness), str(error)
             if isinstance(error, IndexUnavailable) and not base.engine and is_in_progress(hub, base):
                 lacking.append((base, []))
                 continue
-            if isinstance(error, IndexUnavailable) and error.reason == NOT_THERE:
-                if failure := state.failed.get(base.id):
-                    reason = failure
-                elif progress := dict(state.progress):
-                    reason = f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
+            reason, progress = why_unread(hub, error), dict(hub.state(Freshness).progress)
+            if error.reason == NOT_THERE and reason == error.alone and progress:
+                reason = f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
             bases.skipped.append(Skipped(base=base.id, reason=reason))
             continue
         if fingerprint and not comparable:

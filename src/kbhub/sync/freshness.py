@@ -189,7 +189,7 @@ def freshen(
             if stale := _freshen(hub, base, due, (changed or {}).get(base.id), progress):
                 behind.append(stale)
         except (BaseUnavailable, IndexUnavailable) as error:
-            state.failed[base.id] = str(error)  # named by the search and by `status`
+            state.failed[base.id] = error.alone  # named by the search and by `status`
     return tuple(behind)
 
 
@@ -256,6 +256,11 @@ def sync_written(hub: Hub, base: Base, *, wait: bool = False) -> bool:
     return True
 
 
+def why_unread(hub: Hub, error: BaseUnavailable | IndexUnavailable) -> str:
+    """Return why a base cannot be read: because its last sync failed, or else what reading it met."""
+    return hub.state(Freshness).failed.get(error.base, error.alone)
+
+
 def is_in_step(hub: Hub, base: Base) -> bool:
     """Return whether a base whose events are followed need not be compared again; may be asked on an event loop."""
     path = hub.index(base).path
@@ -310,7 +315,7 @@ def _sync(
             difference = None if how.get("full") else state.compare(base, index, limits)
         report = sync_base(base, index.path, embedder, limits, **how, progress=note, difference=difference)
     except (BaseUnavailable, IndexUnavailable) as error:
-        state.failed[base.id] = str(error)
+        state.failed[base.id] = error.alone
         raise
     finally:
         state.progress.pop(base.id, None)

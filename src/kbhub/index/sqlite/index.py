@@ -100,7 +100,7 @@ class SqliteIndex(Index):
         except FileNotFoundError:
             raise self._unavailable(NOT_THERE) from None
         except OSError as error:
-            raise self._unavailable(f"{self.path}: {error.strerror}") from error
+            raise IndexUnavailable(self.base, f"{self.path}: {error.strerror}", schema.remedy(error)) from error
         except (ValueError, apsw.Error) as error:
             raise self._unavailable(str(error)) from error
         outer: Any = getattr(self._local, "seen", None)

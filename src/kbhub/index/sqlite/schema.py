@@ -116,7 +116,7 @@ SELECT sql FROM sqlite_schema WHERE sql NOT GLOB 'CREATE TABLE ''fts_*' AND sql 
 def open_reader(path: Path) -> apsw.Connection:
     """Open an index for reading; FileNotFoundError if it does not exist yet, ValueError if it is another one's."""
     if path.is_dir():
-        raise ValueError("a folder has its name")
+        raise ValueError(f"{path} is a folder")
     try:
         return _opened(path, str(path), apsw.SQLITE_OPEN_READONLY)
     except (apsw.CantOpenError, apsw.ReadOnlyError):
@@ -146,7 +146,7 @@ def _opened(path: Path, name: str, flags: int) -> apsw.Connection:
 def open_writer(path: Path) -> apsw.Connection:
     """Open or create an index for writing; raises as `open_reader` does."""
     if path.is_dir():
-        raise ValueError("a folder has its name")
+        raise ValueError(f"{path} is a folder")
     # Created here with the right mode, so that no other user can ever read it.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)

@@ -10,6 +10,7 @@ from typing import Literal
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.hub import Hub
 from kbhub.index.engine import Index
+from kbhub.index.sqlite.index import NOT_THERE
 from kbhub.reading.reports import Finding, bad, ok
 from kbhub.sync.base_suggestions import is_empty, outside
 from kbhub.sync.comparison import behind_of, compare, is_being_indexed
@@ -108,29 +109,19 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
         message = "Another kbhub process is indexing it, so it was not checked."
         remedy = "Wait until it finishes. If it hangs, end it: the lock goes with it, and nothing is lost."
         return [bad("lock", message, remedy, base.id)]
-    if not os.path.lexists(index.path):
-        findings = [_behind(base, "It has no index yet.")]
-    elif is_directory(index.path) and not index.path.is_symlink():
-        findings = [_broken(base, f"{index.path} is a folder")]
-    else:
-        try:
-            findings = _index_findings(hub, base, index)
-        except IndexUnavailable as error:
-            findings = [_broken(base, error.reason)]
-    if findings:
-        return findings
-    with index.snapshot():
-        documents, chunks, vectors = index.counts()
-    counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [ok("index", f"{counts}; intact, up to date", base.id)]
+    try:
+        return _index_findings(hub, base, index)
+    except IndexUnavailable as error:
+        unmade = error.reason == NOT_THERE
+        return [_behind(base, "It has no index yet.") if unmade else _broken(base, error.reason)]
 
 
 def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
     with index.snapshot():
-        faults, problems = index.faults(), index.problems()
+        if faults := index.faults():
+            return [_broken(base, "; ".join(faults))]
+        problems, (documents, chunks, vectors) = index.problems(), index.counts()
         embedder, unembedded = index.meta("embedder"), index.without_vector()
-    if faults:
-        return [_broken(base, "; ".join(faults))]
     findings = [*_freshness(hub, base, index), *_vectors(hub, base, embedder, unembedded)]
     for path, message in problems[:LISTED_FILES]:
         text = f"{path}: {message.removeprefix(f'{path}: ').rstrip('.')}."
@@ -138,7 +129,8 @@ def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
     if (more := len(problems) - LISTED_FILES) > 0:
         text = f"{counted(more, 'more file')} cannot be indexed properly."
         findings.append(bad("files", text, "`kbhub status` lists more of them, `kbhub status --json` all.", base.id))
-    return findings
+    counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
+    return findings or [ok("index", f"{counts}; intact, up to date", base.id)]
 
 
 def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
