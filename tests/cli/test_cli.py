@@ -236,7 +236,7 @@ def test_init_says_what_to_do_next_with_new_knowledge_and_with_what_is_there(kbh
 
 def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
-    environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
+    environment.write(".kbhub.json", '{"knowledge": "~/notes", "cacheDir": "~/cache"}')
     steps = [
         kbhub("search", "crate"), kbhub("base", "trust"), kbhub("search", "crate", "--json"), kbhub("base", "trust"),
         kbhub("base", "trust", "--writable"), kbhub("base", "trust", "--list"),

@@ -20,7 +20,7 @@ from kbhub.documents.shown_text import cell_width, compact
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.index.query.parser import parse_query
 from kbhub.reading.reports import BaseStatus, Reading, Status
-from kbhub.render.bases import status_report, trust_report
+from kbhub.render.bases import status_report
 from kbhub.render.formats import formatted
 from kbhub.render.pages import drawn
 from kbhub.render.report import Listing
@@ -38,9 +38,8 @@ from kbhub.render.terminal import (
 )
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 from kbhub.values import age_text
-from kbhub.workspace.project import Grant
 
-NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC).timestamp()
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jred\x9b31m \u202egnp.exe\u2066 \x08\x7f\rover\u2028line"
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -200,18 +199,7 @@ def test_many_problems_are_cut_short():
     assert shown.count("Broken.") == 20
     assert "notes: 30 more; see `kbhub status --json`" in shown
     assert "No project base. Looked for:\n  /w/knowledge" in shown
-
-
-def test_trust_is_told_in_words():
-    pointer = Path("/w/.kbhub.json")
-    notes = Grant(pointer=pointer, target=Path("/n"), writable=True)
-    grants = (notes, Grant(pointer=pointer, target=Path("/c"), use="cacheDir"))
-    assert text(trust_report(grants, (), listed=False)) == (
-        "/w/.kbhub.json may\n  have its knowledge in /n, and agents may write there\n  keep its index in /c\n"
-        "Revoke with `kbhub base trust --revoke /w/.kbhub.json`."
-    )
-    assert text(trust_report((), (pointer,), listed=False)) == "/w/.kbhub.json is no longer trusted."
-    assert text(trust_report((), (), listed=True)) == "Nothing is trusted."
+    assert "Looked for" not in status_text(bases=(BaseStatus(base=base),))
 
 
 @given(WORDS, st.integers(4, 40))
@@ -230,7 +218,7 @@ def test_lines_are_broken_at_words_and_paths_behind_a_slash():
     assert wrapped("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
     assert wrapped("日本語です", 4) == ["日本", "語で", "す"]
     # An entry is seen as one; a pager that shows the second line alone has its colour, and the next line has not.
-    assert fitted("  one two three four", 12) == "  one two\n  three four"
+    assert fitted("  one two three four", 12) == "  one two\n    three\n    four"
     assert fitted("[1] one two three", 12) == "[1] one two\n    three"
     assert fitted("a \x1b[1mbold one\x1b[0m end", 9) == "a \x1b[1mbold\x1b[0m\n  \x1b[1mone\x1b[0m end"
     assert fitted("  │ one two three", 12) == "  │ one two\n  │ three"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.render.memories import summary_lines
 from kbhub.render.report import LINE_BYTES, Item, Line, Name, Names, Record, Ref, Report, Text, records, say
-from kbhub.render.terminal import ago_text, passed_over_text, size_text
+from kbhub.render.terminal import ago, ago_text, passed_over_text, size_text
 from kbhub.types import Discovery, Problem
 from kbhub.values import counted
 from kbhub.workspace.config import shown_url
@@ -42,18 +41,16 @@ INIT = "Run `kbhub init` to choose or create some."
 
 _BASE_FIELDS = ("id", "path", "origin")
 _STATUS_FIELDS = (*_BASE_FIELDS, "documents", "chunks", "vectors", "index", "index_bytes", "synced", "problems")
-_STARTER_STEP = 'kbhub search "how to write knowledge"'
-_SETUP_STEP = "  kbhub setup       shows the coding agents on this machine, and registers the server with them"
-_THERE_STEP = "kbhub ls project  lists the documents that are there"
+_STARTER_STEP = 'kbhub search "how to write knowledge"', "tries a search"
+_THERE_STEP = "kbhub ls project", "lists the documents that are there"
 """First step after `init`: a search that the starter document answers, or, with existing documents, their list."""
+_SETUP_STEP = "kbhub setup", "shows the coding agents on this machine, and registers the server with them"
 
 
-def status_report(
-    status: Status, *, now: datetime | None = None, people: bool = False, verbose: bool = False
-) -> Report:
+def status_report(status: Status, *, now: float | None = None, people: bool = False, verbose: bool = False) -> Report:
     """Return the status of a workspace; for `people` where no project base was found, too, if `verbose` every place."""
     workspace, bases = status.workspace, status.bases
-    now, most = now or datetime.now(UTC), PROBLEMS if people else MODEL_PROBLEMS
+    most = PROBLEMS if people else MODEL_PROBLEMS
     memories, fresh = status.memories, all(problem.subject != "project" for problem in status.problems)
     counts = (f"{memories.faded} faded", f"{memories.superseded} superseded") if memories else ()
     directory = f"{workspace.directory} ({workspace.source})" if workspace.directory else NO_PROJECT
@@ -66,7 +63,7 @@ def status_report(
     passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in bases if entry.passed_over]
     running = ""
     if daemon := status.daemon:
-        since = f", since {daemon.since}" if daemon.since else ""
+        since = f", started {ago(daemon.since)}" if daemon.since else ""
         http = f", {daemon.http}" if daemon.http else ""
         other = f", version {daemon.version}" if daemon.version != status.version else ""
         running = f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub admin stop`"
@@ -85,7 +82,7 @@ def status_report(
         parts += _nothing_active(status.looked_for, fresh=fresh, people=people, verbose=verbose)
     if status.queries and (status.queries.asked or status.queries.gaps):
         parts += ["", *(Line(line) for line in summary_lines(status.queries))]
-    if people and bases and all(entry.base.id != "project" for entry in bases):
+    if people and bases and fresh and status.looked_for and all(entry.base.id != "project" for entry in bases):
         parts += ["", *_looked_for("No project base", status.looked_for, verbose=verbose)]
 
     def row(entry: BaseStatus) -> Record:
@@ -135,12 +132,12 @@ def _looked_for(opening: str, places: Sequence[str], *, verbose: bool) -> list[T
     return [say(first), *(say("  {}", Name(place)) for place in shown)]
 
 
-def _base(status: BaseStatus, now: datetime, *, people: bool) -> Item:
+def _base(status: BaseStatus, now: float | None, *, people: bool) -> Item:
     """Return a base and its state; in the table for people, the longest column is the last."""
     base = status.base
     state = f"indexing {status.indexing}" if status.indexing else ""
     if not state and status.synced:
-        state = f"synced {ago_text((now - datetime.fromisoformat(status.synced)).total_seconds())}"
+        state = f"synced {ago(status.synced, now)}"
         state += f", {counted(status.behind, 'change')} since" if status.behind else ""
     nothing = "not usable" if any(problem.subject == base.id for problem in status.problems) else "not indexed yet"
     state = state or ("first index not finished" if status.documents else nothing)
@@ -185,8 +182,8 @@ def init_report(made: Initialised) -> Report:
     if made.trusted:
         lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {made.knowledge}")
     starter = any(path.name == STARTER_NAME for path in made.made)
-    steps = ["", "Next:", f"  {_STARTER_STEP if starter else _THERE_STEP}", _SETUP_STEP]
-    return Report(parts=[Line(line) for line in (*lines, *(steps if lines else ()))])
+    steps: list[Text | Item] = ["", "Next:", *_facts(_STARTER_STEP if starter else _THERE_STEP, _SETUP_STEP)]
+    return Report(parts=[*map(Line, lines), *(steps if lines else ())])
 
 
 def trust_report(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> Report:
@@ -220,7 +217,7 @@ def bases_report(known: KnownBases) -> Report:
         marks = ("active" if base.active else "not active", Name(place), count, Name(base.engine or str(base.path)))
         items.append(Item(label=Name(base.id), marks=marks, row=True))
     problems = [_problem(Problem(subject=base.id, message=base.problem)) for base in known.bases if base.problem]
-    none = "No bases: none in {}, and none active here. Add one with `kbhub base add PATH`."
+    none = "No bases: none in {}, and none active here. Add one with `kbhub base add DIR`."
     parts = [*items, "", *problems] if items else [say(none, Name(str(known.config)))]
     fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
 
@@ -235,7 +232,7 @@ def base_report(base: KnownBase) -> Report:
     """Return everything known about a base, a line each."""
     facts = _facts(
         ("base", base.id),
-        ("name", base.name or ""),
+        ("name", base.name if base.name and base.name != base.id else ""),
         ("about", base.description or ""),
         ("path", base.engine or str(base.path)),
         ("found by", base.origin),
@@ -245,9 +242,9 @@ def base_report(base: KnownBase) -> Report:
         ("weight", f"{base.weight:g}"),
         ("include", ", ".join(base.include)),
         ("exclude", ", ".join(base.exclude)),
-        ("documents", str(base.documents)),
+        ("documents", str(base.documents) if base.index or base.engine else ""),
         ("index", f"{base.index} ({size_text(base.index_bytes)})" if base.index else "" if base.engine else "none yet"),
-        ("synced", base.synced or "never"),
+        ("synced", ago(base.synced)),
         ("problem", base.problem or ""),
     )
     contexts = [say("  {}: {}", Name(path or "(all)"), Name(text)) for path, text in base.contexts.items()]

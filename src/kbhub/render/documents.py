@@ -28,7 +28,7 @@ from kbhub.render.report import (
     records,
     say,
 )
-from kbhub.render.terminal import passed_over_text
+from kbhub.render.terminal import ago, passed_over_text, size_text
 from kbhub.types import Skipped
 from kbhub.values import counted
 from kbhub.workspace.trash import TrashEntry
@@ -95,7 +95,7 @@ def trash_report(entries: Sequence[TrashEntry]) -> Report:
     """Return the documents that can be restored."""
     items = []
     for entry in entries:
-        marks = (entry.deleted[:16].replace("T", " "), Name(entry.ref), f"{entry.bytes} bytes")
+        marks = (ago(entry.deleted), Name(entry.ref), size_text(entry.bytes))
         items.append(Item(label=Name(entry.id), marks=marks, row=True))
     return Report("" if items else "The trash is empty.", items)
 

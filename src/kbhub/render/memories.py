@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.shown_text import REJECTED, TITLE_BYTES, one_line, outdated_mark
 from kbhub.memory.results import Imported, Moved
 from kbhub.render.report import LINE_BYTES, Bare, Call, Item, Line, Name, Names, Quote, Ref, Report, Text, records, say
-from kbhub.render.terminal import visible_line
+from kbhub.render.terminal import ago, visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def gaps_report(found: Gaps) -> Report:
     for gap in found.gaps:
         by, states = Name(gap.answer or "?"), [_asked(gap)]
         if gap.state == "open" and gap.reopened:
-            states.append(say(f"open again since {gap.reopened}; it was answered by {{}}", by))
+            states.append(say(f"reopened {ago(gap.reopened)}; it was answered by {{}}", by))
         elif gap.state == "answered":
-            states.append(say(f"answered since {gap.since} by {{}}", by))
+            states.append(say(f"answered {ago(gap.since)} by {{}}", by))
         elif gap.state == "closed":
-            states.append(say(f"closed {gap.since}"))
+            states.append(say(f"closed {ago(gap.since)}"))
         items.append(Item(title=Name(gap.question), marks=(f"[{gap.id}]",), lines=tuple(states)))
     for question in found.unanswered:
         lines = (_asked(question, f"; a gap after {question.needed} more"),)
@@ -62,7 +62,7 @@ def gaps_report(found: Gaps) -> Report:
 
 
 def _asked(one: Gap | Unanswered, more: str = "") -> Text:
-    times = f"asked {counted(one.count, 'time')}, last {one.last_asked}"
+    times = f"asked {counted(one.count, 'time')}, last {ago(one.last_asked)}"
     return say(f"{times}{', by {}' * bool(one.clients)}{more}", Names(one.clients))
 
 
@@ -70,7 +70,7 @@ def queries_report(log: LoggedQueries) -> Report:
     """Return queries, a line each, followed by the documents read afterwards."""
     items = [
         Item(
-            marks=(query.asked, f"{query.verdict or '-':<6}", Name(query.client), Name(query.text)),
+            marks=(ago(query.asked), f"{query.verdict or '-':<6}", Name(query.client), Name(query.text)),
             lines=tuple(say("read {}", Name(ref)) for ref in query.read),
         )
         for query in log.queries
@@ -167,7 +167,7 @@ def forgotten_report(done: Forgotten) -> Report:
 def trashed_report(found: Sequence[Trashed]) -> Report:
     """Return the memories that can be restored."""
     items = [
-        Item(label=Name(one.id), title=Name(one.title), marks=(f"({one.scope}, {one.forgotten[:10]})",), row=True)
+        Item(label=Name(one.id), title=Name(one.title), marks=(f"({one.scope}, {ago(one.forgotten)})",), row=True)
         for one in found
     ]
     return Report("" if items else "The trash contains no memories of this project or of yours.", items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -11,7 +12,7 @@ from operator import itemgetter
 from kbhub.documents.shown_text import cell_width, compact
 from kbhub.render.report import Call, Item, Name, Names, Quote, Ref, Report, Say, Text
 from kbhub.types import Problem
-from kbhub.values import DAY_SECONDS, age_text, counted, struct
+from kbhub.values import DAY_SECONDS, age_text, counted, moment_of, struct
 from kbhub.workspace.formats import remedy_of
 
 OTHER_EXCERPT_CHARACTERS = 300
@@ -211,6 +212,12 @@ def ago_text(seconds: float) -> str:
     return "just now"
 
 
+def ago(moment: str | float | None, now: float | None = None) -> str:
+    """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
+    seconds = moment_of(moment) if isinstance(moment, str) else moment
+    return "never" if seconds is None else ago_text((time.time() if now is None else now) - seconds)
+
+
 TAB_COLUMNS = 4
 
 DEEPEST_INDENT = 0.5
@@ -239,7 +246,8 @@ def fitted(text: str, width: int) -> str:
             pieces.append(line)
             continue
         mark = _MARK.match(bare)
-        indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" ")) or BETWEEN
+        indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" "))
+        indent += BETWEEN if indent <= BETWEEN and not mark else 0  # what follows an item is deeper than it
         indent = min(indent, int(width * DEEPEST_INDENT))
         slices = list(_slices(bare, width - indent, width))
         first, *rest = (_styled(line, slices) if bare != line else [bare[start:end] for start, end in slices]) or [""]

@@ -21,7 +21,7 @@ from kbhub.extensions.team.schema import VERSION, Member, Rights, SharedBase
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.bases import sync_report
-from kbhub.render.terminal import table
+from kbhub.render.terminal import ago, table
 from kbhub.render.terminal import text as text_of
 from kbhub.sync.comparison import SyncReport
 from kbhub.sync.watch import until_changed
@@ -302,7 +302,7 @@ def _bases_text(bases: tuple[SharedBase, ...], database: str) -> str:
     if not bases:
         return f"{database} has no base that you may read"
     rows = [
-        (one.name, one.rights, str(one.documents), one.published or "never", one.publisher or "", one.description or "")
+        (one.name, one.rights, str(one.documents), ago(one.published), one.publisher or "", one.description or "")
         for one in bases
     ]
     header = ("base", "rights", "documents", "published", "by", "about")

@@ -33,11 +33,11 @@ from kbhub.index.query.excerpts import excerpt, spans
 from kbhub.index.query.parser import Term, terms_of
 from kbhub.memory.files import MemoryFile
 from kbhub.render.search import contribution_of, heading_path, verdict_words, why
-from kbhub.render.terminal import ago_text, neutralised, passed_over_text, size_text
+from kbhub.render.terminal import ago, neutralised, passed_over_text, size_text
 from kbhub.search.document_signals import FADING_DAYS
 from kbhub.search.judge import is_unfinished
 from kbhub.types import Document, Heading
-from kbhub.values import DAY_SECONDS, age_text, counted, moment_of, struct
+from kbhub.values import DAY_SECONDS, age_text, counted, struct
 from kbhub.workspace.formats import MARKUP_SUFFIXES, has_markdown, in_markdown, is_native, suffix_of
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ def environment() -> Environment:
     """Return the environment, created on first use."""
     files = FileSystemLoader(HERE / "templates")
     made = Environment(loader=files, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": _ago, "passed_over": passed_over_text}
+    sizes = {"bytes": size_text, "counted": counted, "age": age_text, "ago": ago, "passed_over": passed_over_text}
     texts = {"coded": _coded, "passage": _passage, "why": why, "contribution": contribution_of}
     words = {"folder": _folder, "verdict_words": verdict_words, "is_unfinished": is_unfinished}
     made.filters.update(**sizes, **texts, **words, url=partial(quote, safe="/@:"))
@@ -101,12 +101,6 @@ def _folder(ref: str) -> str:
 def _coded(text: str) -> Markup:
     """Return one of kbhub's sentences with text in backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(neutralised(text)))))  # noqa: S704 - it is escaped
-
-
-def _ago(moment: str | float | None, now: float) -> str:
-    """Return how long ago a moment (ISO 8601, seconds since the epoch, or None for never) was, in the largest unit."""
-    seconds = moment_of(moment) if isinstance(moment, str) else moment
-    return "never" if seconds is None else ago_text(now - seconds)
 
 
 DAYS_AHEAD = 200
