@@ -274,7 +274,7 @@ def _registry_entry() -> dict[str, Any]:
         "environmentVariables": [
             {
                 "name": "KBHUB_BASES",
-                "description": "Folders to search in every project, as ID=PATH, separated as in PATH",
+                "description": "Folders to search in every project, as ID=DIR, separated as in PATH",
                 "placeholder": "notes=~/notes",
             }
         ],

@@ -252,7 +252,7 @@ def test_a_faded_memory_ranks_below_a_fresh_equal_and_use_lifts_it_above(hub, cl
     remember(hub, id=first.memory.id)  # both hold
     search(hub, "staging")
     for _ in range(7):
-        count_refs(hub, [first.memory.ref])
+        count_refs(hub, [f"{first.memory.ref}:1-3"])
     result = search(hub, "when does the staging cluster restart")
     assert place(result, "alpha") < place(result, "gamma")
 

@@ -281,6 +281,7 @@ async def test_every_tool_has_the_model_ask_its_user(project, mode):
         ("website/docs/a.md", "website/docs/", "website/docusaurus.config.js"),
         *(("content/en/a.md", "content/", "hugo.yaml"), ("handbook/a.md", "handbook/", "mkdocs.yml")),
         *(("guide/a.md", "guide/", "website/docusaurus.config.ts"), ("b/a.md", "./", ".obsidian/app.json")),
+        ("b/a.md", "./", "book.toml"),
     ],
 )
 def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
@@ -288,7 +289,7 @@ def test_what_looks_like_knowledge(environment, kbhub, path, name, site):
     if site:
         assert named(environment) == []
         paths = "docs: {path: '../guide'}, blog: {path: '../../../home'}\npath: /etc"
-        environment.write(site, f"docs_dir: handbook\n {paths}\n")
+        environment.write(site, "src = '.'\n" if name == "./" else f"docs_dir: handbook\n {paths}\n")
     assert named(environment) == [name]
     kbhub("init", "--knowledge", name, code=0)
     assert kbhub("search", "crates", code=0).out

@@ -42,7 +42,7 @@ forget | memories:forget | [OPTIONS] [ID…] | Forget memories, by id or by filt
 setup | setup:setup | [OPTIONS] | Register kbhub with the coding agents on this machine.
 init | basics:init | [OPTIONS] | Choose what kbhub searches here, or create knowledge/.
 base list | bases:list_ | [OPTIONS] | List all your bases, and any others that are active here.
-base add | bases:add | [OPTIONS] PATH|ID=PATH | Add a folder of Markdown files as a base.
+base add | bases:add | [OPTIONS] DIR|ID=DIR | Add a folder of Markdown files as a base.
 base remove | bases:remove | [OPTIONS] ID | Remove a base from ~/.kbhub.json. Your documents are not touched.
 base rename | bases:rename | [OPTIONS] OLD NEW | Change the id of a base. Its folder and index stay the same.
 base show | bases:show | [OPTIONS] ID | Show the details of a base.

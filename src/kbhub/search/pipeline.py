@@ -151,10 +151,8 @@ def rank(query: Query, bases: OpenBases) -> SearchResult:
         hits = [hit for hit in hits if any(part.signal in meant for part in hit.parts)]
     if not (hits or query.min_score or query.mode == "keyword") and complete and _OTHER_SCRIPT.search(query.text):
         return _listing(plan, bases, trust)
-    kept = hits
-    scale = trust / kept[0].score if kept and kept[0].score else 0.0
-    if query.min_score:
-        kept = [hit for hit in kept if hit.score * scale >= query.min_score]
+    scale = trust / hits[0].score if hits and hits[0].score else 0.0
+    kept = [hit for hit in hits if not query.min_score or hit.score * scale >= query.min_score]
     matches = words.matches if "keyword" in rankings else ()
     rest = Remaining(matches, hits, by_document=plan.by_document)
     page, total = rest.page(plan, bases, grouped(kept, bases, by_document=plan.by_document), scale)

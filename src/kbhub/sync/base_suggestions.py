@@ -215,7 +215,7 @@ def look(
 
 def _outermost(path: str, folders: Collection[str]) -> str | None:
     """Return the outermost of some folders that a file lies in."""
-    if "" in folders:
+    if not {"", "."}.isdisjoint(folders):
         return ""
     parts = path.split("/", LEVELS)
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))

@@ -360,7 +360,7 @@ def _variables(ours: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
-    """Parse the bases named by `--base ID=PATH`, and by `KBHUB_BASES` with the separator of `PATH`: id → absolute path.
+    """Parse the bases named by `--base ID=DIR`, and by `KBHUB_BASES` with the separator of `PATH`: id → absolute path.
 
     A malformed, invalid or repeated one raises `UsageError` for an option, and `ConfigError` for the variable.
     """
@@ -372,7 +372,7 @@ def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[
             name, separator, path = value.partition("=")
             if not separator or not path.strip() or "\0" in path:
                 other = "" if given is variable else "; to search only some bases, use `kbhub search --in ID`"
-                fault: str | None = f"expected ID=PATH, such as notes=~/notes{other}"
+                fault: str | None = f"expected ID=DIR, such as notes=~/notes{other}"
             else:
                 fault = id_fault(name)
             if name in found:

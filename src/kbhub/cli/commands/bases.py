@@ -31,7 +31,7 @@ def list_(hub: Hub) -> bases.KnownBases:
 @command()
 def add(
     hub: Hub,
-    path: Annotated[str | None, Parameter(name="PATH|ID=PATH")] = None,
+    path: Annotated[str | None, Parameter(name="DIR|ID=DIR")] = None,
     /,
     *,
     id_: Annotated[str | None, Parameter(metavar="ID")] = None,

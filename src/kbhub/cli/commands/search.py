@@ -76,7 +76,7 @@ def search(
     piped = sys.stdin.buffer.read(QUERY_BYTES).decode("utf-8", "replace") if stdin else ""
     text = " ".join([*map(decoded, query), *([piped] if stdin else [])])
     if not text.strip():
-        raise UsageError("No query given. Usage: kbhub search QUERY, or `-` to read it from standard input")
+        raise UsageError("No query given. Usage: kbhub search QUERY, where `-` reads it from standard input.")
     if hits.all_ and (limit is not None or page > 1):
         raise UsageError("--all cannot be used with --limit or --page.")
     if hits.full and hits.around is not None:

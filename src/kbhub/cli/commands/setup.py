@@ -32,7 +32,7 @@ from kbhub.workspace.files import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.project import required
 from kbhub.workspace.validation import schema_file, schema_files
 
-NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
+NO_CLIENT = "No MCP client found on this machine. Name one: `kbhub setup --client NAME`; `--help` lists them."
 FOUND_QUESTION = "Search what your agents keep of this project, too, only here ({})? `kbhub base add --found` does."
 NO_SKILL = "None of these clients reads skills; `kbhub setup --agents-md` names the command in a project's AGENTS.md."
 REGISTERED = "The server is still registered; `kbhub setup --remove {}` removes it, with hooks and subagents."

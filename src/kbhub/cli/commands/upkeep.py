@@ -116,7 +116,7 @@ def index(
     if interrupted:
         hints = ("Interrupted. The indexes are usable; run `kbhub admin index` again to continue.",)
     elif not names:
-        empty = "No bases in the global config. Add one with `kbhub base add PATH`."
+        empty = "No bases in the global config. Add one with `kbhub base add DIR`."
         hints = (empty,) if all_bases else nothing_active(hub)
     code = INTERRUPTED if interrupted else 1 if failed or not names else 0
     said = "\n".join(text_of(sync_report(report)) for report in reports)

@@ -5,7 +5,7 @@ from kbhub.workspace.extensions import Extension, commands_in
 _HERE = "kbhub.extensions.okf"
 
 _COMMANDS = """\
-base export | export | [OPTIONS] BASE FOLDER
+base export | export | [OPTIONS] BASE DIR
     Copy the documents of a base, and the files that they name, to a new folder, byte for byte.
 doc ingest | ingest | [OPTIONS] SOURCE…
     Copy sources into a base, with their hash, and write a first page on each.

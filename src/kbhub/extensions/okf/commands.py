@@ -46,7 +46,15 @@ class CopiedBase(Model):
 
 
 @command()
-def export(hub: Hub, base: str, folder: Path, /, *, okf: bool = False, allow_secret: bool = False) -> Reply:
+def export(
+    hub: Hub,
+    base: str,
+    folder: Annotated[Path, Parameter(name="DIR")],
+    /,
+    *,
+    okf: bool = False,
+    allow_secret: bool = False,
+) -> Reply:
     """Copy the documents of a base, and the files that they name, to a new folder, byte for byte.
 
     Hidden and ignored files, and links out of the base, are left out.
