@@ -90,6 +90,11 @@ def test_a_second_passage_of_the_first_document_is_shown_where_it_may_answer_as_
     text, _ = search_answer(found, query, str)
     assert ("Which cache" in found.hits[0].excerpt) != ("Which cache" in shown)
     assert ("sessions is Redis" in text, "Which cache to use" in text) == (True, True)
+    for words, answers in ((50, True), (90, False)):  # a less near one takes no room from the first
+        filler = " ".join(f"Word{number}" for number in range(words))
+        options = f"# Cache\n\n## Options\n\nWhich cache to use for sessions. {filler}\n\n"
+        environment.write("knowledge/cache.md", f"{options}## Use\n\nThe cache is Redis. {filler}\n")
+        assert ("cache is Redis" in search_answer(search(environment, query.text), query, str)[0]) == answers
     for said in ("## Decision Outcome\n\nChosen option: Etcd", "## 3. Decision\n\nWe use Etcd", "**Decision:** Etcd"):
         environment.write("knowledge/cache.md", f"{options}{options[9:]}{said}.\n\n{filler}\n")
         assert "Etcd." in search_answer(search(environment, f"{query.text}, what was decided?"), query, str)[0]

@@ -53,8 +53,9 @@ EXCERPT_CHARACTERS = 760
 SECOND_CHARACTERS = 300
 """Of these, what a second passage of the first hit's document takes, if it may answer as well."""
 
-NEAR = 0.85
-"""Score of a second passage, as a share of the hit's: of two so near, either may have the answer."""
+NEAR, LESS_NEAR = 0.85, 0.7
+"""Score of a second passage, as a share of the hit's: of two so near, either may have the answer. The lower one is
+where the hit's own text leaves enough room."""
 
 ALSO = 3
 
@@ -453,11 +454,13 @@ def described(
 def _near(best: Candidate, bases: OpenBases, also: int, *, decided: bool) -> list[ChunkRow]:
     """Return other chunks of a document that may answer as well as the best, or, if asked for, the decision."""
     chunks = bases.chunks([best.key, *[other.key for other in best.more[: None if decided else also]]])
-    if also and decided and not DECISION.search(chunks[best.key].text):
+    own = chunks[best.key]
+    if also and decided and not DECISION.search(own.text):
         for other in best.more:
             if DECISION.search(chunks[other.key].text):
                 return [chunks[other.key]]
-    near = [chunks[other.key] for other in best.more[:also] if other.score >= NEAR * best.score]
+    least = NEAR if len(own.text) - own.prose > EXCERPT_CHARACTERS - SECOND_CHARACTERS else LESS_NEAR
+    near = [chunks[other.key] for other in best.more[:also] if other.score >= least * best.score]
     return [chunk for chunk in near if states(chunk.text[chunk.prose :])]
 
 
