@@ -70,8 +70,9 @@ def test_sections_are_named_and_cited_once_and_pictures_pointers_and_empty_annou
     assert written(passage(1, text)) == told
     assert written(passage(1, "We roll back.")) == "We roll back. [1]"
     text = "## How\n\nWe roll back.\n\n## When\n\nThey go back.\n"
-    page = passage(1, text, title="Summary").model_copy(update={"ref": "a@tags-and-pins/index.md"})
-    assert written(page).startswith("**tags and pins › How**\n\nWe roll back. [1]\n\n**When**")
+    for path, name in (("tags-and-pins/index.md", "tags and pins"), ("02-tags/01-overview.md", "02 tags")):
+        page = passage(1, text, title="Summary").model_copy(update={"ref": f"a@{path}"})
+        assert written(page).startswith(f"**{name} › How**\n\nWe roll back. [1]\n\n**When**")
 
     # A colon at the end of an answer leads nowhere.
     text = (

@@ -108,16 +108,18 @@ class Choice:
         """Return the bold label of its section, without the document's title if `before` is of the same document."""
         heading = heading_of(self.unit, self.passage)
         title = self.passage.title
-        if title.casefold() in PART_NAMES:  # too generic to identify the document
-            title = file_title(PurePosixPath(self.passage.ref.rpartition("@")[2]))
+        if title.casefold() in PART_NAMES:  # too generic to identify the document, as `01-overview.md` is
+            file = PurePosixPath(self.passage.ref.rpartition("@")[2])
+            names = map(file_title, (file, *file.parents[:-1]))
+            title = next((name for name in names if name.lstrip("0123456789 ").casefold() not in PART_NAMES), title)
         if heading in ("", self.passage.title):
-            names = title
+            label = title
         elif before is not None and before.passage.docid == self.passage.docid:
-            names = heading
+            label = heading
         else:
-            names = f"{title} › {heading}"
-        names = " ".join(names.replace("*", "").split())
-        cut = names if len(names) <= LABEL_CHARACTERS else f"{names[:LABEL_CHARACTERS]}…"
+            label = f"{title} › {heading}"
+        label = " ".join(label.replace("*", "").split())
+        cut = label if len(label) <= LABEL_CHARACTERS else f"{label[:LABEL_CHARACTERS]}…"
         return f"**{_BRACKETED.sub(chr(92) + '[', cut)}**"
 
 
