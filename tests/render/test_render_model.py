@@ -91,6 +91,8 @@ def test_what_the_path_or_the_headings_say_is_not_repeated():
     assert re.findall(r'[23]\. .*"(.*)"', answer(hits)) == ["Undo", "Restart Kafka"]
     part = answer([hit(start_line=3, end_line=9, excerpt="# Roll back\n\n```sh\n# Roll back\n```")])
     assert part.endswith("\n````\n```sh\n# Roll back\n```\n````\n   shown: 5-7")
+    memory = {"kind": "memory", "title": "Roll back with …", "headings": (), "excerpt": "Roll back with the tag."}
+    assert "1. notes/n0.md:3-5 · 0.90\n```\nRoll back with the tag.\n```" in answer([hit(0, **memory)])
 
 
 def test_an_excerpt_that_is_a_part_says_which_verbatim_and_behind_a_certain_hit_the_others_are_a_line_each():

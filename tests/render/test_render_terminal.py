@@ -326,11 +326,6 @@ def test_no_cell_gets_out_of_its_place_files_gives_the_ref_as_the_path_and_two_f
         Formats(csv=True, xml=True).format()
 
 
-def configure(environment, **bases):
-    """Make folders bases of the user's."""
-    environment.configure(bases={name: str(folder) for name, folder in bases.items()}, repos={"*": [*bases]})
-
-
 def test_contributions_have_a_sign_and_no_negative_zero():
     for value, shown in ((-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")):
         assert contribution_of(Signal(name="rerank", value=2, contribution=value)) == shown
@@ -339,7 +334,7 @@ def test_contributions_have_a_sign_and_no_negative_zero():
 def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
     environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
     environment.write(environment.home / "notes/a.md", "# A\n\nrelease\n")
-    configure(environment, notes=environment.home / "notes")
+    environment.configure(bases={"notes": "~/notes"}, repos={"*": ["notes"]})
     hub = synced(environment)
     with pytest.raises(BaseNotFound, match="Active bases: project, notes"):
         hub.search(Query(text="release", bases=("nosuch",)))
@@ -356,7 +351,7 @@ def nested(environment):
     for number in range(4):
         environment.write(vault / f"{number}.md", f"# Note {number}\n\nbastion host {number}\n")
         environment.write(vault / f"infra/vpn/{number}.md", f"# Tunnel {number}\n\nbastion key {number}\n")
-    configure(environment, vault=vault, vpn=vault / "infra/vpn")
+    environment.configure(bases={"vault": "~/vault", "vpn": "~/vault/infra/vpn"}, repos={"*": ["vault", "vpn"]})
     return synced(environment)
 
 

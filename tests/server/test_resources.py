@@ -241,14 +241,11 @@ async def test_a_prompt_names_only_tools_that_are_offered_and_a_wrong_request_is
         assert ("Nothing can be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
         assert ("Nothing can be written here" in texts["audit_and_fix"]) == ("write_document" not in offered)
 
+    misspelt = "unknown parameter 'qestion'; did you mean 'question'? search_first takes question."
     cases = (
         ("nope", {}, "Unknown prompt 'nope'. Prompts: search_first, write_down, audit_and_fix."),
         ("search_first", {}, "The prompt 'search_first' requires 'question'."),
-        (
-            "search_first",
-            {"question": "x", "qestion": "y"},
-            "unknown parameter 'qestion'; did you mean 'question'? search_first takes question.",
-        ),
+        ("search_first", {"question": "x", "qestion": "y"}, misspelt),
         ("audit_and_fix", {"x" * 999: "y"}, f"unknown parameter '{'x' * 60}…'; audit_and_fix takes base."),
     )
     async with Client(KbhubServer(shop.hub()), mode=mode) as client:

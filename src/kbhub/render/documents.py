@@ -74,13 +74,11 @@ def edit_report(done: Written | Deleted | Restored | Renamed) -> Report:
     label, marks = say("Renamed {} to", Name(done.before, LINE_BYTES)), (f"hash {done.hash}", *later)
     head = Item(Ref(done.ref, done.docid, both=True), label=label, marks=marks)
     effect = "updated" if done.updated else "broken now"
-    links = [
-        Item(
-            label=say(f"{{}}{f':{link.line}' if link.line else ''}:", Bare(link.ref, LINE_BYTES)),
-            title=say("{} → {}", Name(link.before, LINE_BYTES), Name(link.after, LINE_BYTES)),
-        )
-        for link in done.links
-    ]
+    links = []
+    for link in done.links:
+        place = say(f"{{}}{f':{link.line}' if link.line else ''}:", Bare(link.ref, LINE_BYTES))
+        before, after = Name(link.before, LINE_BYTES), Name(link.after, LINE_BYTES)
+        links.append(Item(label=place, title=say("{} → {}", before, after)))
     parts: list[Text | Item] = [f"{counted(len(links), 'link')} {effect}:", *links] if links else []
     failed = [f"{problem.subject}: {problem.message}" for problem in done.not_updated]
     notes = _labelled("Not updated", failed)

@@ -68,13 +68,10 @@ def _asked(one: Gap | Unanswered, more: str = "") -> Text:
 
 def queries_report(log: LoggedQueries) -> Report:
     """Return queries, a line each, followed by the documents read afterwards."""
-    items = [
-        Item(
-            marks=(ago(query.asked), f"{query.verdict or '-':<6}", Name(query.client), Name(query.text)),
-            lines=tuple(say("read {}", Name(ref)) for ref in query.read),
-        )
-        for query in log.queries
-    ]
+    items = []
+    for query in log.queries:
+        marks = (ago(query.asked), f"{query.verdict or '-':<6}", Name(query.client), Name(query.text))
+        items.append(Item(marks=marks, lines=tuple(say("read {}", Name(ref)) for ref in query.read)))
     return Report(parts=items, rows=partial(records, "query", QUERY_FIELDS, log.queries))
 
 

@@ -285,6 +285,9 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool, brief: bo
     spans = [(f"{span.start_line}-{span.end_line}", span.excerpt) for span in hit.also]
     also = ", ".join([lines for lines, shown in spans if not shown])
     details: list[Text] = [f"also lines {also}"] if also and number == 1 else []
+    names = _names(hit, number, brief=brief)
+    if brief and hit.kind == "memory" and quote and quote.fenced and quote.text.startswith(names.rstrip(" …")):
+        names = ""  # a memory's title is its beginning
     details += [say(f"lines {lines}: {{}}", Name(_run_on(shown), GLANCE_BYTES)) for lines, shown in spans if shown]
     if hit.replaces:
         details.append(say("replaces {}", Line(", ".join(hit.replaces))))
@@ -298,7 +301,7 @@ def _item(hit: Hit, number: int, quote: Quote | None, *, scored: bool, brief: bo
     factors = [f" × {name} {value:g}" for name, value in hit.trace.factors.items()] if hit.trace else []
     return Item(
         Ref(hit.ref, hit.docid, f":{hit.start_line}-{hit.end_line}"),
-        Name(_names(hit, number, brief=brief)),
+        Name(names) if names else "",
         f"{hit.score:.2f}" if scored else "",
         marks=(age_text(days) if hit.stale and (days := hit.age_days or 0) >= STALE_DAYS else "", hit.trust or ""),
         warning=_warning(hit),

@@ -138,12 +138,9 @@ class KbhubServer(MCPServer[None]):
 
     async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """List the one template of document addresses."""
-        about, kind = "A document of the knowledge, as it is on disk: base id and path.", "text/markdown"
-        return [
-            types.ResourceTemplate(
-                uri_template=TEMPLATE, name="document", title="Document", description=about, mime_type=kind
-            )
-        ]
+        about = "A document of the knowledge, as it is on disk: base id and path."
+        named = {"name": "document", "title": "Document", "mime_type": "text/markdown"}
+        return [types.ResourceTemplate(uri_template=TEMPLATE, description=about, **named)]
 
     async def read_resource(
         self, uri: Any, context: Context[None, Any] | None = None
