@@ -222,7 +222,7 @@ def test_lines_are_broken_at_words_and_paths_behind_a_slash():
     assert fitted("[1] one two three", 12) == "[1] one two\n    three"
     assert fitted("a \x1b[1mbold one\x1b[0m end", 9) == "a \x1b[1mbold\x1b[0m\n  \x1b[1mone\x1b[0m end"
     assert fitted("  │ one two three", 12) == "  │ one two\n  │ three"
-    assert fitted("short", 80) == "short"
+    assert (fitted("short", 80), fitted("copy  of/a/path", 14)) == ("short", "copy  of/a/\n      path")
 
 
 def test_a_table_fits_by_breaking_cells_then_by_giving_up_its_columns_and_sizes_and_ages_have_units():

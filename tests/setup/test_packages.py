@@ -241,8 +241,8 @@ def test_an_archive_that_the_user_names_is_documentation(environment, kind):
     assert refs(environment, "glaze shines") == ["kiln-docs@kiln-3.1/kiln/docs/new.md"]
 
 
-def test_a_file_that_the_user_names_is_documentation(environment):
+def test_a_file_that_the_user_names_is_documentation(environment, kbhub):
     environment.write("llms-full.txt", "# Stove\n\nIt simmers.\n")
-    file = add_package(environment.hub(), "./llms-full.txt")
-    assert (file.id, file.version) == ("llms-full-docs", "")
+    added = kbhub("base", "add", "--docs", "./llms-full.txt", code=0)
+    assert added.out.startswith("Added llms-full-docs: llms-full, 1 document from ")
     assert refs(environment, "it simmers") == ["llms-full-docs@llms-full/llms-full.md"]

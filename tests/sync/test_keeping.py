@@ -211,7 +211,7 @@ def test_what_is_forgotten_is_gone(place):
 
 def test_the_command_keeps_and_forgets(environment, kbhub):
     place = Place(environment, [])
-    kbhub("admin", "index", "logs", "--keep-deleted", "2026", code=0)
+    assert "match '2026' is kept" in kbhub("admin", "index", "logs", "--keep-deleted", "2026", code=0).err
     shutil.rmtree(place.folder / "2026")
     kbhub("admin", "index", "logs", code=0)
     assert "The bearing is worn." in kbhub("read", "logs@2026/a.jsonl", code=0).out

@@ -104,8 +104,7 @@ def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> Report:
     parts: Iterable[Text] = _nothing_active(discovery.looked_for)
     if discovery.off:
         parts = [say("No knowledge is searched here: {}.", Line(discovery.looked_for[-1]))]
-    said = [Line(note) for note in notes]
-    return Report(parts=[*parts], notes=[*said, *map(_problem, discovery.problems)])
+    return Report(parts=[*parts], notes=[*map(Line, notes), *map(_problem, discovery.problems)])
 
 
 def _nothing_active(
@@ -193,8 +192,7 @@ def trust_report(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bo
         lines += [f"{pointer} may", *(f"  {_grant(grant)}" for grant in grants if grant.pointer == pointer)]
         if not listed:
             lines.append(f"Revoke with `{shlex.join(['kbhub', 'base', 'trust', '--revoke', str(pointer)])}`.")
-    lines = ["Nothing is trusted."] if listed and not grants else lines
-    return Report(parts=[Line(line) for line in lines])
+    return Report(parts=[*map(Line, lines or ["Nothing is trusted."])])
 
 
 def _grant(grant: Grant) -> str:
@@ -275,8 +273,8 @@ def found_report(found: FoundBases) -> Report:
 def package_report(package: PackageBase) -> Report:
     """Return which documentation was copied from where."""
     what, pinned = "Added" if package.added else "Updated", f", as {package.lock} pins it" if package.lock else ""
-    names = map(Name, (package.id, package.name, package.version, str(package.source)))
-    line = say(f"{what} {{}}: {{}} {{}}{pinned}, {package.files:,} documents from {{}}", *names)
+    names = map(Name, (package.id, f"{package.name} {package.version}".rstrip(), str(package.source)))
+    line = say(f"{what} {{}}: {{}}{pinned}, {counted(package.files, 'document')} from {{}}", *names)
     return Report("", [line], foot=say("Active in {}.", Name(str(package.project))))
 
 

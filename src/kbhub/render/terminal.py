@@ -234,7 +234,7 @@ _SEPARATORS = "/\\"
 _PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
 """A piece that is kept whole if it fits: a word or a part of a path."""
 
-_MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•│]|\d+\.) +")
+_MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•│]|\d+\.|[a-z]+(?=  )) +")
 
 
 def fitted(text: str, width: int) -> str:
@@ -249,7 +249,7 @@ def fitted(text: str, width: int) -> str:
         indent = len(mark.group()) if mark else len(bare) - len(bare.lstrip(" "))
         indent += BETWEEN if indent <= BETWEEN and not mark else 0  # what follows an item is deeper than it
         indent = min(indent, int(width * DEEPEST_INDENT))
-        slices = list(_slices(bare, width - indent, width))
+        slices = list(_slices(bare, width - indent, width, indent if mark else 0))
         first, *rest = (_styled(line, slices) if bare != line else [bare[start:end] for start, end in slices]) or [""]
         start = mark.group()[:indent] if mark and "│" in mark.group() else " " * indent
         pieces += [first, *(start + piece for piece in rest)]
@@ -294,8 +294,8 @@ def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[in
     return widths
 
 
-def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each line of a wrapped text."""
+def _slices(text: str, width: int, first: int, mark: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each line of a wrapped text, which begins with a mark of some characters."""
     width, room = max(1, width), max(1, first)
     start = 0
     while start < len(text):
@@ -307,7 +307,7 @@ def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
         if end == len(text):
             yield start, end
             return
-        cut = _word_end(text, start, end)
+        cut = _word_end(text, max(start, mark), end)
         yield start, cut
         start = cut
         while start < len(text) and text[start] == " ":

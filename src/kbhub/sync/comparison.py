@@ -472,9 +472,11 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
         try:
             if keep:
                 keeping.add(keep)
+                kept = ", ".join(map(repr, keep))
+                sentences.append(f"{base.id}: the text of files that match {kept} is kept when they are deleted.")
             gone = keeping.forget(forget) if forget else []
         except OSError as error:
-            raise KbhubError(f"Cannot change the kept text of base {base.id!r}: {error}.") from error
+            raise KbhubError(f"{base.id}: Cannot change the kept text: {error.strerror}.") from error
         if forget:
             sentences.append(f"{base.id}: deleted the kept text of {counted(len(gone), 'deleted file')}.")
         if forget and (own := [pattern for pattern in forget if pattern in base.keep_deleted]):

@@ -325,7 +325,7 @@ def copy_documentation(
     try:
         texts = documentation(one, package.name)
     except (*_UNREADABLE, OSError) as error:
-        raise UsageError(f"{asked} cannot be read: {error}.") from error
+        raise UsageError(f"{asked} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     if not texts:
         raise UsageError(f"{package.name} {one.version} has no documentation in {one.folder}.")
     key = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]

@@ -143,7 +143,7 @@ def recall(
     """
     words = " ".join(map(decoded, query))
     if not words.strip():
-        raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
+        raise UsageError("Nothing to search for. Usage: kbhub recall QUERY. `kbhub memories` lists all.")
     found = lists.memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     notes = () if found.memories else ("No memory matches. List all with `kbhub memories`.",)
     return Reply(found, memories_report(found, whole=True), notes=notes, code=1 if notes else 0)
