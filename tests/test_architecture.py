@@ -128,11 +128,11 @@ LATE = {"kbhub.setup.doctor.handshake"}
 WEIGHT = {
     "files": 235,
     "lines": 59040,
-    "code lines": 41612,
+    "code lines": 41611,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 38781,
+    "test lines": 38780,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -11,7 +11,6 @@ from browsers import Watched, served
 from kbhub.editing.audit import audit
 from kbhub.memory.changes import remember
 from kbhub.memory.lists import memories
-from kbhub.reading.read import read
 from ollama_server import running_ollama
 
 pytestmark = pytest.mark.slow
@@ -174,9 +173,7 @@ def test_documents_have_a_tree_of_folders_and_many_are_listed_in_pages(project, 
     expect(page.locator(".tree li")).to_have_text([re.compile(name) for name in tree])
     page.locator(".tree").get_by_role("link", name="away").click()
     expect(page.locator(".tree [aria-current]")).to_have_text("away")
-    expect(page.locator(".list li")).to_contain_text("On leave")
-    expect(page.locator(".list .chip")).to_have_text("accepted")
-    expect(page.locator(".list time")).to_have_text("2024-05-01")
+    expect(page.locator(".list li")).to_have_text(re.compile("On leave.*accepted.*leave.md.*2024-05-01", re.DOTALL))
     page.locator(".tree").get_by_role("link", name="many").click()
     expect(page.locator(".list li")).to_have_count(200)
     expect(page.get_by_text("1–200 of 250")).to_be_visible()
@@ -347,7 +344,6 @@ def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
 
 def test_a_gap_becomes_a_document(project, tab):
     """What is asked in vain is counted; its answer is started on the page, as a file of the base."""
-    hub = project.hub()
     for wording in ("where is the zeppelin moored", "where is the zeppelin moored?", "zeppelin mooring place") * 3:
         tab.go(f"/?q={wording.replace(' ', '+')}")
     page = tab.go("/gaps")
@@ -357,8 +353,7 @@ def test_a_gap_becomes_a_document(project, tab):
         f"{tab.opened.origin}/gaps/start", form=form, headers={"Origin": tab.opened.origin}, max_redirects=0
     )
     assert (answer.status, answer.headers["location"]) == (303, "/read?ref=zeppelin.md")
-    (reading,) = read(hub, "zeppelin.md").readings
-    assert "# Where is the zeppelin moored" in reading.text
+    assert "# Where is the zeppelin moored" in (project.project / "knowledge/zeppelin.md").read_text()
 
 
 def test_health_shows_indexing_as_it_happens(project, tab):
@@ -416,9 +411,7 @@ def test_what_a_model_writes_is_streamed(project, chromium):
         page = tab.go("/")
         events = page.request.get(f"{opened.origin}/ask/stream?q=how+do+I+roll+back").text()
         kinds = [line.removeprefix("event: ") for line in events.splitlines() if line.startswith("event: ")]
-        assert kinds[0] == "sources"
-        assert kinds[-1] == "answer"
-        assert set(kinds[1:-1]) == {"text"}
+        assert (kinds[0], set(kinds[1:-1]), kinds[-1]) == ("sources", {"text"}, "answer")
         page = tab.go("/?mode=ask&q=how+do+I+roll+back")
         expect(page.locator("#answer > .body")).to_contain_text("Run orchard rollback")
         expect(page.get_by_text("Written by qwen3:0.6b")).to_be_visible()

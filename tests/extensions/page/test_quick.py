@@ -1,13 +1,18 @@
 """What takes no more than a moment: hits and a document in a real browser, and what is shown of memories."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
+import anyio
 import pytest
 from playwright.sync_api import expect
+from starlette.requests import Request
 
 from browsers import PNG
 from kbhub.errors import UsageError
+from kbhub.extensions.page.app import create_app
 from kbhub.extensions.page.memories import alike, merged_text
+from kbhub.extensions.page.search import search_page
 from kbhub.extensions.page.site import SharedAudit
 from kbhub.index.catalogue import named_places
 from kbhub.memory.catalog import all_known
@@ -32,6 +37,16 @@ def test_search_answers_as_one_types(shared_tab):
     expect(page).to_have_url(re.compile("rolling"))
     page.context.add_cookies(cookies)
     shared_tab.complaints.clear()
+
+
+def test_what_is_typed_is_not_searched_for_when_the_browser_no_longer_waits(hub):
+    async def left():
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "app": create_app(hub)}
+    request = Request({**scope, "query_string": b"q=x", "headers": [(b"x-part", b"1")]}, left)
+    with ThreadPoolExecutor(1) as thread:  # without the loop of the browser
+        assert thread.submit(anyio.run, search_page, request).result().body == b""
 
 
 def test_the_hits_of_a_page_stay_when_indexing_ends(shared_tab):

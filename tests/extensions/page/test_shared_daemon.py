@@ -48,8 +48,7 @@ def test_the_daemon_serves_the_page_which_goes_on_when_it_ends(environment, daem
         assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403
         assert owner(page.port) == pid_of(environment)
         until(lambda: "<mark>xylophone</mark>" in page.ask("/?q=xylophone", Cookie=cookie)[2])
-        port = page.port
-    until(lambda: owner(port) is None)
+    until(lambda: owner(page.port) is None)
     assert running(folder_of(environment))
 
     # At the same address, for the tabs of the session: a token used twice has begun a new one, as the command says.

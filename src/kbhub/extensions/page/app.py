@@ -31,17 +31,13 @@ from kbhub.render.html import STATIC, rendered
 from kbhub.server.daemon.loopback import HttpServer, bind_port
 from kbhub.workspace.files import private_directory, write_atomically
 
-STATUSES: Mapping[type[KbhubError], int] = {
-    errors.UsageError: 400,
-    errors.BaseNotFound: 404,
-    errors.DocumentNotFound: 404,
-    errors.MemoryNotFound: 404,
-    errors.PathNotContained: 404,
-    errors.WriteRefused: 403,
-    errors.SecretFound: 400,
-    errors.DocumentChanged: 409,
+STATUSES: Mapping[int, tuple[type[KbhubError], ...]] = {
+    400: (errors.UsageError, errors.SecretFound),
+    403: (errors.WriteRefused,),
+    404: (errors.BaseNotFound, errors.DocumentNotFound, errors.MemoryNotFound, errors.PathNotContained),
+    409: (errors.DocumentChanged,),
 }
-"""Class of error → HTTP status; 503 for the others: something is unavailable."""
+"""HTTP status → classes of errors; 503 for the others: something is unavailable."""
 
 ROUTES = (
     Route("/", search.search_page),
@@ -86,7 +82,7 @@ def _fault(request: Request, error: Exception) -> Response:
         status, headers = error.status_code, error.headers
     else:
         message, headers = str(error), None
-        status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 503)
+        status = next((code for code, kinds in STATUSES.items() if isinstance(error, kinds)), 503)
     title = "Not found" if status == 404 else "Something went wrong"
     answer = site_of(request).page(request, "fault.html", status=status, message=message, title=title)
     answer.headers.update(headers or {})
@@ -147,8 +143,7 @@ def serve(hub: Hub, bound: socket, door: PageAddress, told: Callable[[PageAddres
 def open_browser(address: str, file: Path) -> bool:
     """Open a secret address in the user's browser; return whether there is one.
 
-    `file` is written to lead there, and the browser is given its name, as other users can read the arguments of a
-    process.
+    `file` leads there, and the browser is given its name: other users can read the arguments of a process.
     """
     with suppress(OSError, webbrowser.Error):
         private_directory(file.parent)

@@ -8,11 +8,12 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
+from anyio.to_thread import run_sync
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -45,8 +46,6 @@ FACETED = 20
 
 SHOWN_TAGS = 8
 
-TYPED = (("type", "Type"), ("status", "Status"))
-
 STARTED = 8
 
 LOGGED = 60
@@ -60,7 +59,13 @@ ASK = "ask"
 _FILTER_WORD = re.compile(rf"(?:^|\s+)(-?{FILTER})")
 
 
-def search_page(request: Request) -> Response:
+async def search_page(request: Request) -> Response:
+    """Answer a query; while one types, one at a time, and none that the browser no longer waits for."""
+    async with site_of(request).typing if "x-part" in request.headers else nullcontext():
+        return Response() if await request.is_disconnected() else await run_sync(_answered, request)
+
+
+def _answered(request: Request) -> Response:
     """Answer a query, have the browser fetch the answer to a question, or show where to start."""
     site, mode = site_of(request), request.query_params.get("mode", "hybrid")
     site.look()
@@ -178,17 +183,17 @@ def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[st
 
     by_base = Counter(hit.base for hit in hits)
     if len(by_base) > 1:
-        yield "Base", [(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
-    for key, label in TYPED:
+        yield "base", [(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
+    for key in ("type", "status"):
         values = of_hits(partial(values_of, key=key))
         counts = Counter(value for found in values for _, value in found if isinstance(value, str) and '"' not in value)
         if len(counts) > 1:
             filters = [(value, count, f'{key}:"{value}"') for value, count in counts.most_common(SHOWN_TAGS)]
-            yield label, [(value, count, added(word)) for value, count, word in filters if word not in asked.text]
+            yield key, [(value, count, added(word)) for value, count, word in filters if word not in asked.text]
     tags = Counter(tag for found in of_hits(tags_of) for tags in found.values() for tag in tags)
     narrowing = [(tag, count) for tag, count in tags.most_common() if f"tag:{tag}" not in words and " " not in tag]
     if narrowing:
-        yield "Tag", [(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
+        yield "tag", [(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
 
 
 async def stream(request: Request) -> Response:
@@ -229,8 +234,7 @@ def _say_answer(site: Site, question: str, bases: list[str], say: Callable[[str,
 
 def answer_part(answer: Answer) -> str:
     """Return an answer as a part of the page."""
-    places = ((one.number, f"{one.ref}:{one.start_line}-{one.end_line}") for one in answer.references)
-    addresses = {number: read_address(place) for number, place in places}
+    addresses = {one.number: read_address(f"{one.ref}:{one.start_line}-{one.end_line}") for one in answer.references}
     return rendered(
         "answer.html",
         answer=answer,

@@ -9,7 +9,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
-import anyio.to_thread
+import anyio
+from anyio.to_thread import run_sync
 from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -105,6 +106,7 @@ class Site:
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")
         """Threads of their own for what may take a minute, so that others find one."""
         self.auditing = SharedAudit(hub)
+        self.typing = anyio.Lock()  # held while what is typed is searched for
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def end(self) -> None:
@@ -187,6 +189,6 @@ def posted(change: Callable[[Request, Form], str]) -> Callable[[Request], Awaita
     async def endpoint(request: Request) -> Response:
         form = (await request.form()).multi_items()
         fields = ImmutableMultiDict([(name, value) for name, value in form if isinstance(value, str)])
-        return RedirectResponse(await anyio.to_thread.run_sync(change, request, fields), 303)
+        return RedirectResponse(await run_sync(change, request, fields), 303)
 
     return endpoint

@@ -210,8 +210,7 @@ def document_html(
     while found and found.stop <= len(lines) and not lines[found.stop - 1].strip():  # lists have such lines, too
         found = range(found.start, found.stop + 1)
     environment = {"addresses": addresses, "issued": set()}
-    only_fences = suffix_of(document.path) in (".mdx", *MARKUP_SUFFIXES)
-    tokens = _tokens(text, environment, only_fences=only_fences)
+    tokens = _tokens(text, environment, only_fences=suffix_of(document.path) in (".mdx", *MARKUP_SUFFIXES))
     _number(tokens, part.start, found)
     return _marked_html(_html(tokens, environment), terms)
 
