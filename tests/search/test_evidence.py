@@ -1,16 +1,14 @@
 """What the text of a chunk says, and how sure that makes an answer."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import synced
 from kbhub.index.query.parser import parse_query
-from kbhub.search.evidence import AMOUNTS, QueryTerms, gap, is_identifier, words_of
+from kbhub.search.evidence import AMOUNTS, QueryTerms, is_identifier, lacking, words_of
 from kbhub.search.judge import MODELS, confidence
-from kbhub.search.plan import Evidence, WeightedTerm
+from kbhub.search.plan import WeightedTerm
 from kbhub.types import Query
 
 
@@ -28,8 +26,8 @@ def test_names_of_programs_are_identifiers_and_words_are_not_and_coverage_counts
     asked = QueryTerms(terms("rollback canary banana"))
     without = asked.examine("The rollback.", ("Canary",), "Deploys")
     named = asked.examine("The rollback.", ("Canary",), "Deploys", (words_of("fruit/bananaSplit2.md"),))
-    assert 0 < without.coverage < 1
-    assert named.coverage == pytest.approx(1)
+    assert [word for word, _ in without.missing] == ["banana"]
+    assert named.missing == ()
 
 
 def test_a_title_that_says_more_is_about_it_a_rare_word_counts_more_and_one_that_is_resembled_hardly_lacks():
@@ -48,12 +46,14 @@ def test_a_title_that_says_more_is_about_it_a_rare_word_counts_more_and_one_that
     assert QueryTerms(terms("route priority")).examine("", ("Route",), "").heading == pytest.approx(1 / 8)
     assert QueryTerms(terms("--pre")).examine("", ("pre_start",), "").heading == 0
     asked = QueryTerms(terms("people kubernetes"))
-    assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
+    assert asked.examine("kubernetes", (), "").together > asked.examine("people", (), "").together
 
     # What a question asks for is often said in another word; a name or a unit is not.
     text = "Two engineers rotate weekly.\nCompensation: 250 euros and a day of leave."
-    assert gap([("salary", 1.0)], text) < gap([("password", 1.0)], text) == 1.0
-    assert gap([], text) == 0.0
+    near, far = lacking([("salary", 1.0), ("password", 0.5)], text)
+    assert near < 1.0
+    assert far == 0.5
+    assert lacking([], text) == []
 
 
 def test_signals_can_be_left_out(environment):
@@ -68,16 +68,16 @@ def test_a_name_covers_its_other_spellings(query, text):
     """In the text, its headings and its title, in ASCII and beyond: who writes `max_retries` means `maxRetries`."""
     asked = QueryTerms(terms(query))
     within = asked.examine(f"Set {text} to three.", (), "Client")
-    assert (within.coverage, within.together, within.phrase) == pytest.approx((1, 1, 1))
-    assert asked.examine("Three.", (f"Set {text}",), "Client").coverage == pytest.approx(1)
-    assert asked.examine("Three.", (), text).coverage == pytest.approx(1)
+    assert (within.missing, within.together, within.phrase) == ((), pytest.approx(1), 1)
+    assert asked.examine("Three.", (f"Set {text}",), "Client").missing == ()
+    assert asked.examine("Three.", (), text).missing == ()
 
 
 @pytest.mark.parametrize(
     "text", ["Set maxretries to three.", "Set climaxRetries", "aGVsbG8gbWF4UmV0cmllcyBoZWxsbyBoZWxsbw"]
 )
 def test_a_word_that_is_no_name_is_not_taken_apart(text):
-    assert QueryTerms(terms("max_retries")).examine(text, (), "").coverage < 1
+    assert QueryTerms(terms("max_retries")).examine(text, (), "").missing
 
 
 @pytest.mark.parametrize("text", ["The pool of connections.", "プール connection pool"])
@@ -86,7 +86,7 @@ def test_what_stands_together_counts_together(text):
     apart = f"A connection. {'Something else altogether. ' * 20} A pool."
     assert asked.examine(text, (), "").together == pytest.approx(1)
     assert asked.examine(apart, (), "").together < 1
-    assert asked.examine(apart, (), "").coverage == pytest.approx(1)
+    assert asked.examine(apart, (), "").missing == ()
 
 
 def test_a_name_counts_only_letter_for_letter_and_neighbours_where_they_are_neighbours():
@@ -99,9 +99,9 @@ def test_a_name_counts_only_letter_for_letter_and_neighbours_where_they_are_neig
 
     assert flag.examine("Use `--pre` here.", (), "").identifier == 1
     assert flag.examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
-    assert (found.identifier, found.names) == (1, pytest.approx(1))
-    assert 0 < QueryTerms(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
-    assert name.examine("Set max retries.", (), "").names == 0
+    assert found.identifier == 1
+    assert 0 < QueryTerms(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").identifier < 1
+    assert name.examine("Set max retries.", (), "").identifier == 0
 
     asked, heading = QueryTerms(terms("max_retries")), ("`max_retries`",)
 
@@ -118,23 +118,25 @@ def test_a_name_counts_only_letter_for_letter_and_neighbours_where_they_are_neig
 shares = st.floats(0, 1)
 asked = st.fixed_dictionaries(
     {
-        "evidence": st.builds(Evidence, **dict.fromkeys(("coverage", "together", "phrase", "names"), shares)),
-        "similarity": st.none() | shares, "size": st.integers(0, 10_000_000), "terms": st.integers(1, 12),
-        "cohesion": shares, "model": st.sampled_from([None, "ollama/unknown", *MODELS]),
+        "together": shares, "similarity": st.none() | shares, "size": st.integers(0, 10_000_000), "cohesion": shares,
+        "model": st.sampled_from([None, "ollama/unknown", *MODELS]),
     }
 )  # fmt: skip
+lacks = st.sampled_from([("absent", 1.0), ("gap", 1.7), ("lacking", 1.0)])
 
 
-@given(asked, st.integers(0, 100))
-def test_confidence_is_a_probability(asked, terms):
-    assert 0 <= confidence(**{**asked, "terms": terms}) <= 1
+@given(asked, lacks, shares, shares)
+def test_confidence_is_a_probability_and_falls_with_words_that_are_nowhere_or_not_in_the_chunk(asked, what, few, many):
+    """A question about what no document names is answered by none, however near one is."""
+    name, most = what
+    fewer, more = (confidence(**{**asked, name: most * value}) for value in sorted((few, many)))
+    assert 0 <= more <= fewer <= 1
 
 
-@given(asked, shares, st.sampled_from(["coverage", "together", "phrase", "names", "similarity"]))
+@given(asked, shares, st.sampled_from(["together", "similarity"]))
 def test_more_evidence_is_never_less_sure(asked, similarity, what):
     asked = {**asked, "similarity": similarity}
-    more = {"similarity": 1.0} if what == "similarity" else {"evidence": replace(asked["evidence"], **{what: 1.0})}
-    assert confidence(**asked) <= confidence(**{**asked, **more})
+    assert confidence(**asked) <= confidence(**{**asked, what: 1.0})
 
 
 @given(asked)
@@ -142,11 +144,3 @@ def test_a_large_base_is_judged_like_the_largest_that_was_measured(asked):
     """Beyond that, only its size would be left to decide."""
     small, measured, larger = (confidence(**{**asked, "size": size}) for size in (50, 8_000, 8_000_000))
     assert larger == measured <= small
-
-
-@given(asked, st.sampled_from([("absent", 1.0), ("lacking", 2.0)]), shares, shares)
-def test_words_that_are_nowhere_or_not_in_the_chunk_make_it_less_sure(asked, what, few, many):
-    """A question about what no document names is answered by none, however near one is."""
-    name, most = what
-    fewer, more = (confidence(**{**asked, name: most * value}) for value in sorted((few, many)))
-    assert more <= fewer

@@ -70,7 +70,8 @@ def test_what_a_document_states_is_shown_rather_than_its_links_questions_and_pic
         first = {hit.path: hit.excerpt for hit in reversed(found.hits)}
         assert all("six bar" in excerpt and "![" not in excerpt for excerpt in first.values()), first
     told, ranked = (search(environment, "cellar pump pressure", without=one).hits for one in ((), ("stated",)))
-    assert [hit.score for hit in told] == pytest.approx([hit.score for hit in ranked])  # what is shown changes, alone
+    shares = [[hit.score / hits[0].score for hit in hits] for hits in (told, ranked)]
+    assert shares[0] == pytest.approx(shares[1], abs=0.001)  # what is shown and judged changes, not the order
     assert states("\u8a73\u89c1[a](a.md)\u3002\u9ed8\u8ba4\u5927\u5c0f\u4e3a\u4e8c\u5341\u3002")
     assert not any(map(states, ("\u5982\u4e0b\uff1a", "<!-- what goes\n\nhere -->\n\n- [a](a.md)")))
     environment.write("knowledge/plan.md", "![Floor plan of the boiler room](plan.png)\n")

@@ -26,7 +26,7 @@ from kbhub.index.query.parser import STOP_WORDS, beginning, stems
 from kbhub.index.query.spelling import known_stems
 from kbhub.memory.catalog import count_refs
 from kbhub.models.embedding import Embedder, StaticEmbedder, packaged_embedder
-from kbhub.search.evidence import QueryTerms, gap, rarity, words_of
+from kbhub.search.evidence import QueryTerms, lacking, rarity, words_of
 from kbhub.search.judge import LEADING_NOTES, NEWEST, STRONG, is_unfinished
 from kbhub.search.plan import TermWeights
 from kbhub.search.search import NO_LLM_INSTALLED, LlmOptions, search_assisted
@@ -140,8 +140,8 @@ def _lacks_asked_word(prepared: Prepared) -> bool:
     names = words_of(best.ref)
     missing = QueryTerms(prepared.weights).examine(best.text, best.headings, best.title, (names,)).missing
     text = "\n".join((best.title, *best.headings, names, best.text))
-    lacking = gap([(word, weights[word]) for word, _ in missing], text)
-    return lacking >= max(LACKING + (best.score or 0.0), LACKING_SHARE * sum(map(rarity, weights)))
+    rarest = max(lacking([(word, weights[word]) for word, _ in missing], text), default=0.0)
+    return rarest >= max(LACKING + (best.score or 0.0), LACKING_SHARE * sum(map(rarity, weights)))
 
 
 def _answer(

@@ -74,7 +74,7 @@ AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "a
 Each earns its place on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
 
 WHOLLY = 0.999
-"""Coverage that counts as complete despite rounding."""
+"""Share that counts as all despite rounding."""
 
 MOST_CHARACTERS = 8_000
 """Characters of a chunk that are examined; longer chunks are single lines or data tables."""
@@ -195,14 +195,12 @@ def nearest(words: Collection[str], others: Collection[str]) -> list[float]:
     return model.nearest([*words], [*others]) if model else [0.0] * len(words)
 
 
-def gap(missing: Sequence[tuple[str, float]], text: str) -> float:
-    """Return how rare a word is missing that no word of a text resembles, of some with their rarity."""
-    if not missing:
-        return 0.0
-    words = dict.fromkeys(re.findall(r"\w+", text.lower()))
-    cosines = nearest([_bare(word) for word, _ in missing], words)
+def lacking(missing: Sequence[tuple[str, float]], text: str) -> list[float]:
+    """Return how rare each of some missing words is, with their rarity, as far as no word of a text resembles it."""
+    words = dict.fromkeys(re.findall(r"\w+", text.lower())) if missing else ()
+    cosines = nearest([_bare(word) for word, _ in missing], words) if missing else ()
     unlike = [min(1.0, max(0.0, (SAME - cosine) / (SAME - OTHER))) for cosine in cosines]
-    return max([rare * other for (_, rare), other in zip(missing, unlike, strict=True)])
+    return [rare * other for (_, rare), other in zip(missing, unlike, strict=True)]
 
 
 @cache
@@ -232,9 +230,9 @@ class QueryTerms:
         self._names = []
         for term in terms:
             if is_identifier(term.text) and (pattern := verbatim(term.text)):
-                self._names.append((pattern, term.weight, rarity(term.text) / len(forms[term.text])))
+                self._names.append((pattern, term.weight))
         self._asking = asking(forms)
-        self._named_weight = sum([weight for _, weight, _ in self._names])
+        self._named_weight = sum([weight for _, weight in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Compute the text signals of a chunk, headings outermost first; `names` are path, tags and aliases."""
@@ -251,17 +249,15 @@ class QueryTerms:
         for _, parts, rare in terms:
             for stem in parts:
                 shares[stem] += rare / len(parts)
-        covered = sum([rare * _found_of(everywhere, stems) for _, stems, rare in terms])
-        named = defined = rare_names = asked = 0.0
+        named = defined = asked = 0.0
         tops = [*headings[-1:], *_HEADING.findall(text)]
         subjects = set[str]() if self._names else set(tops)
-        for pattern, weight, rare in self._names:
+        for pattern, weight in self._names:
             places = [match.start() for match in pattern.finditer(text)]
             headed = pattern.search(headings[-1] if headings else title) is not None
             subjects.update(filter(pattern.search, tops))
             if headed or places:
                 named += weight
-                rare_names += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
         for subject in subjects:
@@ -271,9 +267,9 @@ class QueryTerms:
                 asked = max(asked, (has * len(self._stems & own) / len(own)) ** 3)
         missing = tuple([(word, rare) for word, stems, rare in terms if not everywhere.issuperset(stems)])
         return Evidence(
-            coverage=covered / self._rarity, together=_together(words, shares) / self._rarity,
+            together=_together(words, shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
-            identifier=named / self._total, definition=defined / self._total, names=rare_names / self._rarity,
+            identifier=named / self._total, definition=defined / self._total,
             literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum([weight for stems, weight in self._weights if titles.issuperset(stems)]) / self._total,

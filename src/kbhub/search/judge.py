@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Filter, FilterValue, fold
-from kbhub.search.evidence import WHOLLY, asking, cohesion, gap, is_identifier, is_name, rarity
+from kbhub.search.evidence import WHOLLY, asking, cohesion, is_identifier, is_name, lacking, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
@@ -20,8 +19,8 @@ STRONG, WEAK = 0.8, 0.1
 questions with an answer at most 5 in 100 get `none`, and of questions whose answer was removed at most 15 in 100 get
 `strong`, in bases of every size; docs/explanation/ranking.md has the table."""
 
-ABSENT_NAME = 0.79
-"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere."""
+DOUBTFUL = 0.79
+"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere, or if it has only one word."""
 
 LEAST_DIGITS = 3
 """Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
@@ -29,20 +28,13 @@ LEAST_DIGITS = 3
 FEW_DOCUMENTS = 3
 """Among the examined hits, documents with a word that stands out: in more, it is rather a word of the subject."""
 
-ABSENT_WORDS, USUALLY_ABSENT = 1.0, 0.1
-"""Log-odds that the share of a query's words that occur nowhere costs, and the share that costs nothing: that of
-questions with an answer in bases of 60 documents. Of those without one, it is .25."""
-
-GAP = 7.0
-"""Log-odds for each unit of rarity, divided by the number of terms, of the term that the chunk lacks most: in a base
-about the subject, that of the question is everywhere, and what it asks of it only in the answer."""
-
 COMPARED = 2
-"""Best chunks whose words are compared with those that they lack: with all 20, a search takes a third longer, and the
-verdicts are no better."""
+"""Best hits that are judged: the verdict is about what stands first, and the second often says the same better."""
 
-MOST_TERMS = 12
-"""The number of terms is capped here: still longer queries are not covered any less."""
+ABSENT, GAP, LACKING = 0.94, 9.4, 2.8
+"""Log-odds that are lost by the share of a query's words that occur in no base; by each unit of rarity, divided by the
+number of terms, of the word that a hit lacks most; and by the share of words that it lacks, by rarity. In a base about
+the subject, the words of the subject are everywhere, and what is asked of it only in the answer."""
 
 FEWEST_CHUNKS, MOST_CHUNKS = 10, 8_000
 """A base counts as one of at least and at most so many chunks: the largest base of the fit had 7,400. Fitted freely,
@@ -57,55 +49,50 @@ class Weights:
     """Coefficients of a logistic regression for "this chunk belongs to an answer"."""
 
     similarity: float
-    coverage: float
     together: float
-    phrase: float
-    names: float
-    terms: float
     cohesion: float
     size: float
     """For log10 of the number of chunks in the base: among more chunks, high values by chance are likelier."""
     constant: float
 
 
-WORDS = Weights(0.0, 1.4, 1.7, 1.0, 1.0, 0.06, -3.02, -0.5, 1.4)
+WORDS = Weights(0.0, 1.7, -3.1, -0.51, 4.4)
 """For keyword signals only."""
 
 MODELS: Mapping[str, Weights] = {
-    PACKAGED: Weights(4.06, 0.7, 1.2, 0.9, 1.0, -0.03, -3.15, -0.8, 1.75),
-    "minilm": Weights(5.72, 0.3, 2.0, 1.7, 0.5, -0.07, -4.54, -0.84, 2.0),
+    PACKAGED: Weights(1.9, 1.4, -2.9, -0.61, 3.9),
+    "minilm": Weights(2.7, 1.7, -3.6, -0.63, 3.8),
 }
-"""With a model's cosine. Fitted to leave-the-answer-out questions: each question asked of a base with its
-answer, of the same base without it, and of an unrelated base (`kbhub dev eval --without-answers`)."""
+"""With a model's cosine. Fitted to leave-the-answer-out questions, each asked of a base with its answer and of the same
+base without it (`benchmarks/withheld.py`), and to questions that people ask of handbooks, notes and documentation about
+the subject, of which half have no answer there (docs/explanation/ranking.md)."""
 
 
 def confidence(
-    evidence: Evidence,
+    together: float,
     similarity: float | None,
     size: int,
-    terms: int,
     cohesion: float,
     model: str | None,
-    absent: float = USUALLY_ABSENT,
+    absent: float = 0.0,
+    gap: float = 0.0,
     lacking: float = 0.0,
 ) -> float:
     """Return the probability that a chunk belongs to an answer.
 
     `similarity` is its cosine to the query, None without a calibrated model; `size` the number of chunks in its base;
-    `absent` the share of the query's words, by rarity, that occur in no base; and `lacking` the gap.
+    `absent` the share of the query's words, by rarity, that occur in no base; `gap` the rarity of the word that it
+    lacks most, by the number of words; and `lacking` the share of the words that it lacks.
     """
     weights = WORDS if similarity is None else MODELS.get(model or "", WORDS)
     value = (
         weights.similarity * (similarity or 0.0)
-        + weights.coverage * evidence.coverage
-        + weights.together * evidence.together
-        + weights.phrase * evidence.phrase
-        + weights.names * evidence.names
-        + weights.terms * min(terms, MOST_TERMS)
+        + weights.together * together
         + weights.cohesion * cohesion
         + weights.size * math.log10(min(max(size, FEWEST_CHUNKS), MOST_CHUNKS))
-        + ABSENT_WORDS * (USUALLY_ABSENT - absent)
-        - GAP * lacking / max(terms, 1)
+        - ABSENT * absent
+        - GAP * gap
+        - LACKING * lacking
         + weights.constant
     )
     return 1 / (1 + math.exp(-value))
@@ -114,7 +101,7 @@ def confidence(
 def judge(
     hits: Sequence[Candidate], plan: Plan, bases: OpenBases, unmatched: Sequence[str], *, embedded: bool
 ) -> tuple[float, bool]:
-    """Return the probability that the bases answer a query: that of the best of the examined hits.
+    """Return the probability that the bases answer a query: that of the better of the two best hits.
 
     And whether it has only names and numbers, and a hit has all of them. `unmatched` are its words that occur nowhere.
     """
@@ -123,19 +110,18 @@ def judge(
     own = dict.fromkeys([term.text for term in plan.terms]) if not plan.others else ()
     absent = min(1.0, sum(map(rarity, unmatched)) / (sum(map(rarity, own)) or 1.0)) if own else 0.0
     model = (bases.hub.config().settings.embedder.model or PACKAGED) if embedded else None
-    sizes, likely, best = [index.columns().chunks for index in bases.indexes], [], 0.0
-    related = cohesion(texts)
-    for hit in hits[:EXAMINED]:
-        if hit.evidence is not None:
-            # Without a model, the cosines are not calibrated.
-            meant = [part.value for part in hit.parts if part.signal == "semantic"] if model else []
-            similarity, size = meant[0] if meant else None, sizes[hit.key[0]]
-            values = hit.evidence, similarity, size, len(texts), related, model, absent
-            likely.append((confidence(*values), values))
-    for most, values in sorted(likely, key=itemgetter(0), reverse=True)[:COMPARED]:
-        if most > best:
-            best = max(best, confidence(*values, gap(values[0].missing, values[0].text)))
-    # A single name has low coverage values, and yet it occurs. A substitute is not one of the query's own terms.
+    wanted, related, best = sum(map(rarity, texts)) or 1.0, cohesion(texts), 0.0
+    examined = [(hit, hit.evidence) for hit in hits[:EXAMINED] if hit.evidence is not None]
+    for hit, evidence in examined[:COMPARED]:
+        # Without a model, the cosines are not calibrated.
+        meant = [part.value for part in hit.parts if part.signal == "semantic"] if model else []
+        similarity, size = meant[0] if meant else None, bases.open[hit.key[0]].index.columns().chunks
+        lacks = lacking(evidence.missing, evidence.text)
+        gap, share = max(lacks, default=0.0) / max(len(texts), 1), sum(lacks) / wanted
+        best = max(best, confidence(evidence.together, similarity, size, related, model, absent, gap, share))
+    if len(texts) == 1:  # a subject, of which nothing says what is asked
+        best = min(best, DOUBTFUL)
+    # A long text may be about something else, and yet have the name. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
     certain = bool(literal and texts) and texts.keys() <= {term.text for term in plan.sought}
     content = texts.keys() - asking(texts)
@@ -144,10 +130,11 @@ def judge(
         stems = {stem for term in plan.weighted if term.text in content for stem in term.stems}
         rare = len(literal) <= FEW_DOCUMENTS and any(_stands_out(one, content, stems) for one in literal.values())
         best = max(best, STRONG if named or rare else WEAK)
-    if any(hit.sought for hit in hits) or (len(texts) > 1 and any(of[0].heading >= WHOLLY for _, of in likely)):
+    headed = len(texts) > 1 and any(evidence.heading >= WHOLLY for _, evidence in examined)
+    if headed or any(hit.sought for hit in hits):
         best = max(best, STRONG)
     doubtful = any(is_name(word) or word.isdecimal() for word in unmatched)
-    return (min(best, ABSENT_NAME) if doubtful else best), named
+    return (min(best, DOUBTFUL) if doubtful else best), named
 
 
 def _stands_out(evidence: Evidence, texts: Iterable[str], stems: set[str]) -> bool:

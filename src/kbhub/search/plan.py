@@ -120,18 +120,14 @@ class SignalPart:
 class Evidence:
     """What the text of a chunk has of a query; shares from 0 to 1."""
 
-    coverage: float
-    """Share of the query's terms, by rarity, in the text, its headings, or the document's title and names."""
     together: float
-    """The same, for terms close to each other in the text."""
+    """Share of the query's terms, by rarity, that stand close to each other in the text."""
     phrase: float
     """Share of the query's adjacent word pairs that are adjacent here."""
     identifier: float
     """Share of the terms, by weight, that are names and occur here verbatim."""
     definition: float
     """Share of the terms, by weight, that are names in a heading or at the start of a line here."""
-    names: float
-    """Share of the query's terms, by rarity, that are names and occur here verbatim."""
     literal: bool
     """Whether all terms occur here but those that only ask, names verbatim."""
     title: float
@@ -141,7 +137,7 @@ class Evidence:
     heading: float
     """How far a heading here is all that the query asks: the shares of each in the other, multiplied and cubed."""
     missing: tuple[tuple[str, float], ...]
-    """The terms that coverage lacks, with their rarity."""
+    """The terms that neither the text, its headings, nor the document's title and names have, with their rarity."""
     text: str
     name: tuple[str, ...]
     """Stems of the document's title and the chunk's own heading."""
