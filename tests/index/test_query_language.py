@@ -7,7 +7,7 @@ import apsw
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kbhub.index.query.excerpts import excerpt, spans
+from kbhub.index.query.excerpts import CODE_REST, excerpt, spans
 from kbhub.index.query.parser import MAX_TERMS, TOKENIZER, cased_parts, cased_words, parse_query, searchable, stems
 
 PIECES = st.sampled_from(
@@ -307,6 +307,10 @@ def test_an_excerpt_begins_with_its_code_and_is_around_the_rarest_words_and_what
     assert excerpt(led, terms, 700)[0].startswith("So:\n\n```sh\n")
     assert excerpt(f"A needle.\n\n```sh\n{'x' * 50}\n```", terms, 60) == ("A needle.", 0)
 
+    code = "Needle:\n\n```sh\n" + "line\n" * 10 + "last\n```"
+    assert excerpt(f"{code}\n\n{step * 30}", terms, 72) == (code, 0)  # a little longer, to the end of the code
+    assert len(excerpt(f"{code}\n\n{step * 30}", terms, 60)[0]) <= 60
+
     # A name in levels is found where each has a line of its own; a heading or a rule is not shown without what follows.
     levels, other = "```yaml\nproxy:\n  https:\n    hosts: []\n```", "Not essential for proxy nor https.\n\n"
     text = f"{step * 30}{levels}\n\n{other}---\n\n**Note:**\n\n{other * 30}"
@@ -327,7 +331,7 @@ def test_an_excerpt_begins_with_its_code_and_is_around_the_rarest_words_and_what
 @given(st.text(), st.text(max_size=30), st.integers(20, 400))
 def test_an_excerpt_is_part_of_the_text(text, query, limit):
     part, offset = excerpt(text, parse_query(query).terms, limit)
-    assert len(part) <= limit
+    assert len(part) <= (1 + CODE_REST) * limit
     assert part.strip("…") in "\n".join(text.split("\n")[offset:])
 
 

@@ -19,6 +19,9 @@ DENSE = 400
 CODE = "```\n"
 """Stands before code whose first line is not in the text."""
 
+CODE_REST = 0.125
+"""Share of an excerpt's limit by which it may be longer, to end with the end of its code."""
+
 DECIDING = 0.1
 """What words of a rule or a decision, a row or commands add to a part's worth, where all terms together have 1. Three
 more of a hundred excerpts lack the line that answers without it (`benchmarks/excerpts.py`)."""
@@ -92,7 +95,7 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
 def excerpt(
     text: str, terms: tuple[Term, ...], limit: int, weights: Mapping[str, float] = MappingProxyType({})
 ) -> tuple[str, int]:
-    """Cut a text to at most `limit` characters around its densest part, at line ends or between sentences.
+    """Cut a text to some `limit` characters around its densest part, at line ends or between sentences.
 
     Returns the part (with `…` where a sentence was cut, below the first line of code that was cut), and the offset of
     its first line. Terms weigh 1 by default.
@@ -135,6 +138,9 @@ def excerpt(
     start = max(start, before)
     end = max(end, bisect_right(bounds, bounds[start] + limit) - 1)  # in the room that is free now
     end = _without_headings(pieces[:end], code, dense_end)
+    if end in code:
+        closed = next((at for at in range(end, len(pieces)) if code.get(at) != code[end]), len(pieces))
+        end = closed if bounds[closed] - bounds[end] <= CODE_REST * limit else end
     cut = ["…" if at not in code and _within(text, bounds[at]) else "" for at in (start, end)]
     part = text[bounds[start] : bounds[end]].rstrip()
     return f"{opening}{cut[0]}{part}{cut[1]}", text.count("\n", 0, bounds[start]) - bool(opening)
