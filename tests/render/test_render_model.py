@@ -85,9 +85,9 @@ def test_the_first_hit_is_quoted_the_others_are_refs_and_one_line_has_no_fences_
 
 def test_what_the_path_or_the_headings_say_is_not_repeated():
     """Of another hit than the first, the last heading is shown; a title alone stays."""
-    above = {"path": "ops/kafka-restart.md", "title": "Restart Kafka", "headings": ("Restart Kafka", "Steps", "Undo")}
+    above = {"ref": "kafka@ops/restart.md", "title": "Restart Kafka", "headings": ("Restart Kafka", "Steps", "Undo")}
     hits = [hit(0, excerpt="## Undo\n\nStop it.", **above), hit(1, **above), hit(2, **{**above, "headings": ()})]
-    assert '1. notes/n0.md:3-5 · "Steps › Undo" · 0.90\n```\nStop it.\n```\n2. ' in answer(hits)
+    assert '1. kafka@ops/restart.md:3-5 · "Steps › Undo" · 0.90\n```\nStop it.\n```\n2. ' in answer(hits)
     assert re.findall(r'[23]\. .*"(.*)"', answer(hits)) == ["Undo", "Restart Kafka"]
     part = answer([hit(start_line=3, end_line=9, excerpt="# Roll back\n\n```sh\n# Roll back\n```")])
     assert part.endswith("\n````\n```sh\n# Roll back\n```\n````\n   shown: 5-7")

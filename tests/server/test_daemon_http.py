@@ -21,18 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ListRootsResult, Root
 
 from conftest import make_environment, make_repository
-from daemons import (
-    INITIALIZE,
-    META,
-    PATIENCE,
-    endpoint,
-    folder_of,
-    furnish,
-    pid_of,
-    settings,
-    until,
-    windows,
-)
+from daemons import INITIALIZE, META, PATIENCE, endpoint, folder_of, furnish, pid_of, settings, until, windows
 from fuzzed_frames import REFUSALS, REFUSED, Fuzz
 from kbhub.cli.app import run
 from kbhub.errors import UsageError

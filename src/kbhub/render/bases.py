@@ -262,9 +262,7 @@ def found_report(found: FoundBases) -> Report:
     """Return what clients keep of a project, and which of it is new."""
     if not found.bases and not found.left:
         return Report(say("Coding agents keep nothing of {} here.", Name(str(found.project))))
-    lines = [
-        say(f"{'Added ' if base.added else ''}{{}}: {{}}", Name(base.id), Name(str(base.path))) for base in found.bases
-    ]
+    lines = [say(f"{'Added ' * one.added}{{}}: {{}}", Name(one.id), Name(str(one.path))) for one in found.bases]
     lines += [say("Left out, as it is a base with other settings: {}", Name(str(folder))) for folder in found.left]
     foot = say("Active in {}. `kbhub base remove ID` takes one out of all projects.", Name(str(found.project)))
     return Report("", lines, foot=foot)

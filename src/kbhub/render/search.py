@@ -272,11 +272,11 @@ def _below_headings(hit: Hit) -> tuple[str, int]:
 
 
 def _names(hit: Hit, number: int, *, brief: bool) -> str:
-    """Return title and headings of the first hit, or title and last heading; if `brief`, no title that the path has."""
+    """Return title and headings of the first hit, or title and last heading; if `brief`, no title that the ref has."""
     above = heading_path(hit.title, hit.headings)
     if number > 1:
         above = [cut(name, HEADING_BYTES) for name in dict.fromkeys((above[0], above[-1]))]
-    if brief and len(above) > 1 and set(stems(hit.path)).issuperset(stems(hit.title)):
+    if brief and len(above) > 1 and set(stems(hit.ref)).issuperset(stems(hit.title)):
         del above[0]
     return " › ".join([name[:TITLE_BYTES] for name in above])
 

@@ -183,10 +183,8 @@ def annotated(
         notes.append(NEWEST if not result.hits[0].score else NEAR_ONLY if near_only else NOT_COVERED)
     notes += bases.notes
     too_long = "The query is too long: only"
-    if understood.unread:
-        notes.append(
-            f"{too_long} its first {MAX_CHARACTERS:,} characters were used, not the other {understood.unread:,}."
-        )
+    if rest := understood.unread:
+        notes.append(f"{too_long} its first {MAX_CHARACTERS:,} characters were used, not the other {rest:,}.")
     if left := understood.left_out:
         notes.append(f"{too_long} {len(understood.terms)} of its terms were used, not the other {left}.")
     if not (understood.terms or result.filters or result.hits) and result.mode != "semantic":

@@ -70,9 +70,8 @@ def search(
     with hub.readers, ExitStack() as stack:
         bases = _opened(hub, selected, query, embedder, own, stack)
         if typing:
-            query = query.model_copy(
-                update={"text": load("kbhub.index.query.spelling:completed")(bases.indexes, query.text)}
-            )
+            completed = load("kbhub.index.query.spelling:completed")(bases.indexes, query.text)
+            query = query.model_copy(update={"text": completed})
         result = pipeline.ranked(query, bases, weights)
     late = unfinished(bases, result.hits)
     if not query.bases and result.verdict != "strong":

@@ -148,14 +148,12 @@ async def audit(
     """Find problems in documents and how to fix them: broken links and references, duplicates, orphans, stale
     documents, front matter, inconsistent tags. Changes nothing.
     """
-    chosen = tuple(bases or ())
+    chosen, only = tuple(bases or ()), tuple(checks or ())
     if not (await calls.state())[1].bases:
         return await calls.nothing(AuditReport())
     reported = await calls.freshen(context, first_index=True)  # all bases, since links cross them
     progress = calls.progress(context, "Checking", reported)
-    report = await calls.run(
-        audit_documents, calls.hub, chosen, checks=tuple(checks or ()), limit=limit, progress=progress
-    )
+    report = await calls.run(audit_documents, calls.hub, chosen, checks=only, limit=limit, progress=progress)
     return calls.told(audit_report(report), FULL_ANSWER_BYTES)
 
 
