@@ -202,7 +202,7 @@ def test_a_ref_is_copied_a_file_opens_in_an_editor_and_hits_are_read_one_after_t
     page.keyboard.press("n")
     expect(page).to_have_url(f"{shared_tab.opened.origin}{second}")
     page.get_by_role("link", name="Back to results").click()
-    expect(page.locator("#q")).to_have_value("rollback deploy")
+    expect(page.locator(".hit.current h2 a")).to_have_attribute("href", second)
     page = shared_tab.go("/read?ref=people/alone.md")
     expect(page.locator("#back")).to_be_hidden()
     expect(page.locator("header .chip")).to_have_text(["by Ann, Bob on 2026-01-02 03:04", "reviewed 2026-01-02"])

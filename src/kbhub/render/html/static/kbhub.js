@@ -78,9 +78,14 @@ function preview(item, rest = 60) {
   }, rest);
 }
 
+// The first hit, or the one that was read last, if one comes back.
+const lastHits = () => JSON.parse(sessionStorage.getItem("hits") ?? '{"hits": []}');
 function begin() {
-  const first = document.querySelector(".hit");
-  if (first && document.querySelector("#preview").checkVisibility() && !document.querySelector(".current")) choose(first, 250);
+  const hits = [...document.querySelectorAll(".hit")], { back, last } = lastHits();
+  const read = back === location.href && hits.find((hit) => hit.querySelector("[data-open]").href === last);
+  if (!hits.length || !document.querySelector("#preview").checkVisibility() || document.querySelector(".current")) return;
+  choose(read || hits[0], 250);
+  if (read) read.scrollIntoView({ block: "nearest" });
 }
 
 // Hits come as one types; a question is answered when it is sent. The first hits are a step back to where one was.
@@ -138,8 +143,8 @@ addEventListener("pagehide", () => {
   if (hits.length) sessionStorage.setItem("hits", JSON.stringify({ back: location.href, hits }));
 });
 document.addEventListener("DOMContentLoaded", () => {
-  const { back, hits } = JSON.parse(sessionStorage.getItem("hits") ?? '{"hits": []}');
-  const at = hits.indexOf(location.href);
+  const { back, hits } = lastHits(), at = hits.indexOf(location.href);
+  if (at >= 0) sessionStorage.setItem("hits", JSON.stringify({ back, hits, last: location.href }));
   for (const [name, href] of [["#back", back], ["#next-hit", hits[at + 1]]]) {
     const link = document.querySelector(name);
     if (link && at >= 0 && href) Object.assign(link, { href, hidden: false });
