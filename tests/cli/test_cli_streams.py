@@ -71,29 +71,38 @@ def test_an_endless_argument_makes_no_endless_message(project, kbhub, capsys):
 
 
 COMMANDS = (
-    *("ask crate", "audit", "base list", "ls", "doc write new.md --text x", "doc delete crate.md"),
+    *("ask crate", "audit", "ls", "doc write new.md --text x", "doc delete crate.md", "base trust knowledge"),
     *("doc restore", "ls --tags", "remember x", "memories", "recall x", "dev log show", "dev log clear", "gaps"),
     *("doc distil c x", "base trust --list", "doctor", "doctor --fix", "admin index", "search crate", "read crate.md"),
-    *("status", "related crate.md", "admin cleanup"),
+    *("status", "related crate.md", "admin cleanup", "forget --all", "memories restore", "admin stop", "base list"),
 )
-NEED_AN_INDEX = ("ask crate", "ls", "admin index", "search crate", "related crate.md")
 
 
+@pytest.mark.parametrize("fault", ["Not a directory. Name", "Permission denied. Make it writable, or name"])
 @pytest.mark.parametrize("variable", ["KBHUB_CACHE_DIR", "KBHUB_DATA_DIR"])
-def test_a_file_in_place_of_a_folder_of_ours_is_no_crash(project, kbhub, monkeypatch, variable):
+def test_a_folder_of_ours_that_is_a_file_or_closed_is_no_crash(
+    project, kbhub, bound, closed, monkeypatch, variable, fault
+):
     """Whatever a command cannot keep, it says so in sentences, or goes on without."""
-    file = project.write(str(project.home / "file"), "mine")
-    monkeypatch.setenv(variable, str(file))
+    place = project.home / "place"
+    monkeypatch.setenv(variable, str(place))
+    project.env[variable] = str(place)
+    run = kbhub if fault.startswith("Not") else bound
+    if run is kbhub:
+        place.write_text("mine")
+    else:
+        place.mkdir()
+        closed(place, 0)
     for command in COMMANDS:
         project.write("knowledge/crate.md", "# Crates\n\nA crate is a parcel.\n")
-        done = kbhub(*command.split())
+        done = run(*command.split())
         assert done.code in (0, 1, 2), command
         assert all(line.startswith("kbhub: ") for line in done.err.splitlines()), command
-        assert file.read_text("utf-8") == "mine", command
-        if variable == "KBHUB_CACHE_DIR" and command in NEED_AN_INDEX:
+        assert run is bound or place.read_text() == "mine", command
+        if variable == "KBHUB_CACHE_DIR" and command.startswith(("ask", "ls", "admin index", "search", "related")):
             (said,) = (line for line in done.err.splitlines() if "project" in line)
-            assert (done.code, str(file) in said) == (1, True), command
-            assert said.endswith(": Not a directory. Name another folder with --cache-dir or KBHUB_CACHE_DIR.")
+            assert (done.code, str(place) in said) == (1, True), command
+            assert said.endswith(f": {fault} another folder with --cache-dir or KBHUB_CACHE_DIR.")
 
 
 def test_verbose_says_what_is_looked_for_found_and_done(project, kbhub, quiet):

@@ -219,6 +219,9 @@ def run(arguments: list[str]) -> int:
     except KbhubError as error:
         complain(str(error))
         return error.exit_code
+    except PermissionError as error:  # mostly of kbhub's own folders, at any depth
+        complain(f"{error.filename}: {error.strerror}. Make it accessible; `kbhub doctor` checks kbhub's own folders.")
+        return KbhubError.exit_code
     return code or 0
 
 

@@ -75,8 +75,8 @@ def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     places += index_files
     for base in bases:
         index = hub.index(base).path
-        every = (index, *sorted(index.parent.glob(f"{index.stem}.aside*.db")))
-        places += [Path(f"{path}{suffix}") for path in every for suffix in ("", ".lock", *JOURNALS)]
+        aside = (path for path in _listed(index.parent) if path.match(f"{index.stem}.aside*.db"))
+        places += [Path(f"{path}{suffix}") for path in (index, *aside) for suffix in ("", ".lock", *JOURNALS)]
     # Only regular files and the folders themselves: a folder among the indexes is not kbhub's.
     kinds = {path: state.st_mode for path in dict.fromkeys([*places, *trust_files]) if (state := state_of(path))}
     folders = (data, hub.cache, indexes)

@@ -73,10 +73,7 @@ def hook(event: EventName, /, *, client: Annotated[HookClient, Parameter(metavar
         client: The client that runs the hook.
     """
     if sys.stdin.isatty():
-        raise UsageError(
-            "This command is for clients, which send JSON on standard input. Run `kbhub admin hooks` to see what hooks "
-            "do here."
-        )
+        raise UsageError("Clients run this, with JSON on standard input. `kbhub admin hooks` shows what hooks do here.")
     return run_hook(event, client, os.environ)
 
 

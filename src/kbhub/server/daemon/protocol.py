@@ -48,7 +48,7 @@ def try_lock(path: Path) -> FileIO | None:
 
 def is_held(path: Path) -> bool:
     """Return whether a lock is held."""
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises where it may not look
         return False
     if lock := try_lock(path):
         lock.close()
