@@ -49,8 +49,8 @@ EXCERPT_BYTES = 2_600
 GLANCE_BYTES = 480
 """UTF-8 bytes of the line for each other hit."""
 
-NEARLY_AS_GOOD = 0.9
-"""Share of the first hit's score from which another is quoted, too, where the first is a certain answer."""
+NEARLY_AS_GOOD = 0.7
+"""Share of a certain answer's score from which another hit is quoted, too; with .9, of 160 lines 3 fewer are seen."""
 
 OTHERS = 3
 
