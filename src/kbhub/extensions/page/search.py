@@ -60,7 +60,7 @@ _FILTER_WORD = re.compile(rf"(?:^|\s+)(-?{FILTER})")
 
 
 async def search_page(request: Request) -> Response:
-    """Answer a query; while one types, one at a time, and none that the browser no longer waits for."""
+    """Answer a query; while one types, two at a time, and none that the browser no longer waits for."""
     async with site_of(request).typing if "x-part" in request.headers else nullcontext():
         return Response() if await request.is_disconnected() else await run_sync(_answered, request)
 

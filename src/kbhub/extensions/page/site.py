@@ -106,7 +106,7 @@ class Site:
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")
         """Threads of their own for what may take a minute, so that others find one."""
         self.auditing = SharedAudit(hub)
-        self.typing = anyio.Lock()  # held while what is typed is searched for
+        self.typing = anyio.Semaphore(2)  # searches for what is typed: a key may come before the hits of the last one
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def end(self) -> None:
