@@ -290,6 +290,9 @@ def test_the_page_that_names_the_thing_is_told_not_one_about_its_subject_and_non
     hub.sync()
     assert "docker.md" not in refs(hub, environment, "never edit the uv.lock file when the image is rebuilt")
     assert refs(hub, environment, "the client should be able to do it again when it is down") == []
+    environment.write("knowledge/0214-use-outer-store.md", "# Stores\n\nReading `useOuterStore` is synchronous.\n")
+    hub.sync()
+    assert refs(hub, environment, "subscribe to our redux shop with useOuterStore") == ["0214-use-outer-store.md"]
 
 
 @pytest.mark.parametrize(

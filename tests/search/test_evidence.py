@@ -1,5 +1,7 @@
 """What the text of a chunk says, and how sure that makes an answer."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from conftest import synced
 from kbhub.index.query.parser import parse_query
 from kbhub.search.evidence import AMOUNTS, QueryTerms, is_identifier, lacking, words_of
 from kbhub.search.judge import MODELS, confidence
-from kbhub.search.plan import WeightedTerm
+from kbhub.search.plan import Evidence, WeightedTerm
 from kbhub.types import Query
 
 
@@ -99,9 +101,9 @@ def test_a_name_counts_only_letter_for_letter_and_neighbours_where_they_are_neig
 
     assert flag.examine("Use `--pre` here.", (), "").identifier == 1
     assert flag.examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
-    assert found.identifier == 1
-    assert 0 < QueryTerms(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").identifier < 1
-    assert name.examine("Set max retries.", (), "").identifier == 0
+    assert (found.identifier, found.names) == (1, pytest.approx(1))
+    assert 0 < QueryTerms(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
+    assert name.examine("Set max retries.", (), "").names == 0
 
     asked, heading = QueryTerms(terms("max_retries")), ("`max_retries`",)
 
@@ -118,7 +120,8 @@ def test_a_name_counts_only_letter_for_letter_and_neighbours_where_they_are_neig
 shares = st.floats(0, 1)
 asked = st.fixed_dictionaries(
     {
-        "together": shares, "similarity": st.none() | shares, "size": st.integers(0, 10_000_000), "cohesion": shares,
+        "evidence": st.builds(Evidence, together=shares, names=shares), "similarity": st.none() | shares,
+        "size": st.integers(0, 10_000_000), "cohesion": shares,
         "model": st.sampled_from([None, "ollama/unknown", *MODELS]),
     }
 )  # fmt: skip
@@ -133,10 +136,11 @@ def test_confidence_is_a_probability_and_falls_with_words_that_are_nowhere_or_no
     assert 0 <= more <= fewer <= 1
 
 
-@given(asked, shares, st.sampled_from(["together", "similarity"]))
+@given(asked, shares, st.sampled_from(["together", "names", "similarity"]))
 def test_more_evidence_is_never_less_sure(asked, similarity, what):
     asked = {**asked, "similarity": similarity}
-    assert confidence(**asked) <= confidence(**{**asked, what: 1.0})
+    more = {"similarity": 1.0} if what == "similarity" else {"evidence": replace(asked["evidence"], **{what: 1.0})}
+    assert confidence(**asked) <= confidence(**{**asked, **more})
 
 
 @given(asked)

@@ -26,7 +26,7 @@ from kbhub.index.query.parser import STOP_WORDS, paired, stems
 from kbhub.index.references import ref_of
 from kbhub.memory.catalog import all_known, ref
 from kbhub.memory.files import MemoryFile, read
-from kbhub.search.evidence import is_name, rarity, verbatim, words_of
+from kbhub.search.evidence import is_name, name_parts, rarity, verbatim, words_of
 from kbhub.search.search import search
 from kbhub.types import Base, Hit, Query
 from kbhub.values import counted, struct
@@ -365,9 +365,9 @@ def _naming_hits(hub: Hub, wording: str, certain: Sequence[Hit], names: Sequence
 
 def _is_named(wording: str, hit: Hit) -> bool:
     """Return whether a prompt names a document by title or file, without punctuation and a number in front."""
-    said = " ".join(_NAME.findall(wording.casefold()))
+    said = " ".join(name_parts(wording))
     for name in (hit.title, PurePosixPath(hit.path).stem):
-        words = _NAME.findall(name.casefold())
+        words = name_parts(name)
         title = " ".join(words[1:] if words and words[0].isdigit() else words)
         if len(title) >= TITLE_CHARACTERS and " " in title and f" {title} " in f" {said} ":
             return True

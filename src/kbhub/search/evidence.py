@@ -119,13 +119,13 @@ def words_of(path: str) -> str:
 
 def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     """Lift the best chunk of documents that a query names: `EIP-1559 fee` means `eip-1559.md`, `ADR-2` `adr/02.md`."""
-    asked, ordered = _name(plan.question), hits
+    asked, ordered = name_parts(plan.question), hits
     if not asked or not plan.asks_for(NAME):
         return
     alone, numbers, wording = False, numbers_in(plan.question), f" {' '.join(asked)} "
     if numbers:
         others = NUMBERED_NAME.sub(" ", plan.question.casefold())
-        alone = all(map(_ONLY_ASKS.fullmatch, _name(others)))
+        alone = all(map(_ONLY_ASKS.fullmatch, name_parts(others)))
         numbered, key = _numbered(plan, bases, numbers, alone=alone), attrgetter("key" if alone else "document_key")
         known = set(map(key, hits))
         hits += [hit for hit in numbered if key(hit) not in known]
@@ -135,7 +135,7 @@ def _add_named(plan: Plan, bases: OpenBases, hits: list[Candidate]) -> None:
     documents = bases.documents(map(attrgetter("document_key"), hits))
     for hit in {hit.document_key: hit for hit in reversed(ordered)}.values():
         path = documents[hit.document_key].path
-        file = _name(stem := path.rpartition("/")[2].rpartition(".")[0])
+        file = name_parts(stem := path.rpartition("/")[2].rpartition(".")[0])
         # Plain words (`cargo-add`) within longer questions cost .004 nDCG on the section questions; `k6` is a product.
         within = not stem.isalnum() and any(map(str.isdigit, file)) and f" {' '.join(file)} " in wording
         whole = asked in (file, file[1:] if file and file[0].isdigit() else file)
@@ -164,7 +164,8 @@ def _numbered(plan: Plan, bases: OpenBases, numbers: Mapping[str, tuple[str, str
 
 
 @lru_cache(maxsize=CACHED)
-def _name(text: str) -> tuple[str, ...]:
+def name_parts(text: str) -> tuple[str, ...]:
+    """Return the words of a name, those of a mixed-case one apart: `useMemo` is `use-memo`."""
     return tuple(map(str.lower, _words(normalise(text))))
 
 
@@ -230,9 +231,9 @@ class QueryTerms:
         self._names = []
         for term in terms:
             if is_identifier(term.text) and (pattern := verbatim(term.text)):
-                self._names.append((pattern, term.weight))
+                self._names.append((pattern, term.weight, rarity(term.text) / len(forms[term.text])))
         self._asking = asking(forms)
-        self._named_weight = sum([weight for _, weight in self._names])
+        self._named_weight = sum([weight for _, weight, _ in self._names])
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Compute the text signals of a chunk, headings outermost first; `names` are path, tags and aliases."""
@@ -249,15 +250,16 @@ class QueryTerms:
         for _, parts, rare in terms:
             for stem in parts:
                 shares[stem] += rare / len(parts)
-        named = defined = asked = 0.0
+        named = defined = rare_names = asked = 0.0
         tops = [*headings[-1:], *_HEADING.findall(text)]
         subjects = set[str]() if self._names else set(tops)
-        for pattern, weight in self._names:
+        for pattern, weight, rare in self._names:
             places = [match.start() for match in pattern.finditer(text)]
             headed = pattern.search(headings[-1] if headings else title) is not None
             subjects.update(filter(pattern.search, tops))
             if headed or places:
                 named += weight
+                rare_names += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
         for subject in subjects:
@@ -269,7 +271,7 @@ class QueryTerms:
         return Evidence(
             together=_together(words, shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
-            identifier=named / self._total, definition=defined / self._total,
+            identifier=named / self._total, definition=defined / self._total, names=rare_names / self._rarity,
             literal=named >= WHOLLY * self._named_weight and self._asking.issuperset([word for word, _ in missing]),
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum([weight for stems, weight in self._weights if titles.issuperset(stems)]) / self._total,

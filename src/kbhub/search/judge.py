@@ -31,6 +31,9 @@ FEW_DOCUMENTS = 3
 COMPARED = 2
 """Best hits that are judged: the verdict is about what stands first, and the second often says the same better."""
 
+NAMES = 1.0
+"""Log-odds for the share of a query's words that are names and occur as they were typed."""
+
 ABSENT, GAP, LACKING = 0.94, 9.4, 2.8
 """Log-odds that are lost by the share of a query's words that occur in no base; by each unit of rarity, divided by the
 number of terms, of the word that a hit lacks most; and by the share of words that it lacks, by rarity. In a base about
@@ -69,7 +72,7 @@ the subject, of which half have no answer there (docs/explanation/ranking.md).""
 
 
 def confidence(
-    together: float,
+    evidence: Evidence,
     similarity: float | None,
     size: int,
     cohesion: float,
@@ -87,7 +90,8 @@ def confidence(
     weights = WORDS if similarity is None else MODELS.get(model or "", WORDS)
     value = (
         weights.similarity * (similarity or 0.0)
-        + weights.together * together
+        + weights.together * evidence.together
+        + NAMES * evidence.names
         + weights.cohesion * cohesion
         + weights.size * math.log10(min(max(size, FEWEST_CHUNKS), MOST_CHUNKS))
         - ABSENT * absent
@@ -118,7 +122,7 @@ def judge(
         similarity, size = meant[0] if meant else None, bases.open[hit.key[0]].index.columns().chunks
         lacks = lacking(evidence.missing, evidence.text)
         gap, share = max(lacks, default=0.0) / max(len(texts), 1), sum(lacks) / wanted
-        best = max(best, confidence(evidence.together, similarity, size, related, model, absent, gap, share))
+        best = max(best, confidence(evidence, similarity, size, related, model, absent, gap, share))
     if len(texts) == 1:  # a subject, of which nothing says what is asked
         best = min(best, DOUBTFUL)
     # A long text may be about something else, and yet have the name. A substitute is not one of the query's own terms.

@@ -128,6 +128,8 @@ class Evidence:
     """Share of the terms, by weight, that are names and occur here verbatim."""
     definition: float
     """Share of the terms, by weight, that are names in a heading or at the start of a line here."""
+    names: float
+    """Share of the query's terms, by rarity, that are names and occur here verbatim."""
     literal: bool
     """Whether all terms occur here but those that only ask, names verbatim."""
     title: float
