@@ -492,6 +492,7 @@ def test_a_common_word_is_not_strong_because_a_file_is_called_so_and_words_of_a_
         environment.write(f"knowledge/r{number}.md", f"# Rules {number}\n\nFor an overview, see rule {number}.\n")
     result = search(environment, "overview")
     assert (result.verdict, result.hits[0].ref) == ("weak", "overview.md")
+    assert search(environment, "rules").verdict == "strong"  # six titles have it
     # Whoever names a file after what people look for is not told that nothing covers it.
     environment.write("knowledge/runbooks/kafka.md", "# Restarting consumers\n\nStop one after the other.\n")
     environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")

@@ -20,7 +20,7 @@ questions with an answer at most 5 in 100 get `none`, and of questions whose ans
 `strong`, in bases of every size; docs/explanation/ranking.md has the table."""
 
 DOUBTFUL = 0.79
-"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere, or if it has only one word."""
+"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere, or if its only word is in passing."""
 
 LEAST_DIGITS = 3
 """Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
@@ -122,9 +122,10 @@ def judge(
         similarity, size = meant[0] if meant else None, bases.open[hit.key[0]].index.columns().chunks
         lacks = lacking(evidence.missing, evidence.text)
         gap, share = max(lacks, default=0.0) / max(len(texts), 1), sum(lacks) / wanted
-        best = max(best, confidence(evidence, similarity, size, related, model, absent, gap, share))
-    if len(texts) == 1:  # a subject, of which nothing says what is asked
-        best = min(best, DOUBTFUL)
+        sure = confidence(evidence, similarity, size, related, model, absent, gap, share)
+        # A single word is a subject: mentioned elsewhere than in a title or a heading, it is not what a text is about.
+        mentioned = len(texts) == 1 and not any(set(term.stems).issubset(evidence.name) for term in plan.weighted)
+        best = max(best, min(sure, DOUBTFUL) if mentioned else sure)
     # A long text may be about something else, and yet have the name. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
     certain = bool(literal and texts) and texts.keys() <= {term.text for term in plan.sought}
