@@ -219,6 +219,8 @@ def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environme
     for number in range(4):
         environment.write(f"knowledge/{number}.md", f"# Meeting {number}\n\n{about}{named} {about}\n")
     assert search(environment, "Transloco").verdict == "weak"
+    for text, sure in (('"the weather was discussed at some length"', True), ("and by whom was it", False)):
+        assert (search(environment, text).verdict == "strong") == sure, text
 
 
 def test_words_of_many_documents_are_covered_where_they_are_a_heading(environment, monkeypatch):

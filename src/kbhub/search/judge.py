@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kbhub.errors import BaseNotFound
 from kbhub.index.query.parser import ANY, MAX_CHARACTERS, Filter, FilterValue, fold
-from kbhub.search.evidence import WHOLLY, asking, cohesion, is_identifier, is_name, lacking, rarity
+from kbhub.search.evidence import COMMONEST, WHOLLY, asking, cohesion, is_identifier, is_name, lacking, rarity
 from kbhub.search.plan import EXAMINED, RANKED, Candidate, Evidence, OpenBases, Plan
 from kbhub.sync.freshness import Freshness
 from kbhub.types import Hit, SearchResult, Verdict
@@ -20,7 +20,12 @@ questions with an answer at most 5 in 100 get `none`, and of questions whose ans
 `strong`, in bases of every size; docs/explanation/ranking.md has the table."""
 
 DOUBTFUL = 0.79
-"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere, or if its only word is in passing."""
+"""Upper limit, below `STRONG`, if a name or a number in the query occurs nowhere, or if it has only words that say
+little, or one word, and no title or heading has them."""
+
+LEAST_SAID = 0.5
+"""Rarity of words, beyond that of the commonest, below which they say little: `which one is better`. Of the questions
+in `benchmarks/verdicts.py`, each has .94 and more."""
 
 LEAST_DIGITS = 3
 """Digits of a number that says of itself what is looked for, as a name does: 404, but not 30."""
@@ -115,6 +120,8 @@ def judge(
     absent = min(1.0, sum(map(rarity, unmatched)) / (sum(map(rarity, own)) or 1.0)) if own else 0.0
     model = (bases.hub.config().settings.embedder.model or PACKAGED) if embedded else None
     wanted, related, best = sum(map(rarity, texts)) or 1.0, cohesion(texts), 0.0
+    said = sum([rarity(word) - COMMONEST for word in texts])
+    is_subject = said < LEAST_SAID or len(" ".join(texts).split()) == 1
     examined = [(hit, hit.evidence) for hit in hits[:EXAMINED] if hit.evidence is not None]
     for hit, evidence in examined[:COMPARED]:
         # Without a model, the cosines are not calibrated.
@@ -123,9 +130,9 @@ def judge(
         lacks = lacking(evidence.missing, evidence.text)
         gap, share = max(lacks, default=0.0) / max(len(texts), 1), sum(lacks) / wanted
         sure = confidence(evidence, similarity, size, related, model, absent, gap, share)
-        # A single word is a subject: mentioned elsewhere than in a title or a heading, it is not what a text is about.
-        mentioned = len(texts) == 1 and not any(set(term.stems).issubset(evidence.name) for term in plan.weighted)
-        best = max(best, min(sure, DOUBTFUL) if mentioned else sure)
+        # Mentioned elsewhere than in a title or a heading, a subject is not what a text is about.
+        titled = {term.text for term in plan.weighted if set(term.stems).issubset(evidence.name)}
+        best = max(best, min(sure, DOUBTFUL) if is_subject and titled != texts.keys() else sure)
     # A long text may be about something else, and yet have the name. A substitute is not one of the query's own terms.
     literal = {hit.document_key: hit.evidence for hit in hits if hit.evidence is not None and hit.evidence.literal}
     certain = bool(literal and texts) and texts.keys() <= {term.text for term in plan.sought}
