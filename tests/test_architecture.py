@@ -127,12 +127,12 @@ LATE = {"kbhub.setup.doctor.handshake"}
 
 WEIGHT = {
     "files": 235,
-    "lines": 59034,
-    "code lines": 41599,
+    "lines": 59044,
+    "code lines": 41608,
     "files under 60 lines": 3,
     "class names in two files": 0,
     "modules in -ing": 3,
-    "test lines": 38778,
+    "test lines": 38781,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

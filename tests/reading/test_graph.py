@@ -140,6 +140,9 @@ def test_rare_tags_weigh_more_and_documents_of_like_meaning_are_near(environment
     found = of(related(hub, "a.md"), "near")
     assert ["ops@c.md"] == [one.ref for one in found]
     assert 0.4 < found[0].score <= 1
+    for version in ("v1", "v2"):
+        environment.write(environment.home / f"ops/{version}/c.md", text)
+    assert ["ops@c.md", "a.md"] == [one.ref for one in of(related(synced(environment), "ops@v2/c.md"), "near")]
 
     environment.configure(embedder={"model": "none"})
     assert 0 == related(synced(environment), "a.md").totals["near"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Literal
 
-from kbhub.errors import UsageError
+from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.hub import Hub
+from kbhub.index.references import page_of, without_version
 from kbhub.reading.graph import Edge, Faults, Graph, Node, TagTable, found_document, graph_of, key_of, unread
 from kbhub.reading.reports import EDGE_KINDS, EdgeKind, LeftLink, Neighbour, Related, TagCount, TaggedDocument, Tags
 from kbhub.values import struct
@@ -178,16 +180,24 @@ def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Nei
     if own is None or (vector := vector_of(own, node[1])) is None:
         return 0, []
     scored: list[tuple[float, Node]] = []
+    pages = dict[Node, object]()
     for name, links in graph.bases.items():
         links.means = links.means or means_in(hub, links.base)
         if links.means and links.means.fingerprint == own.fingerprint:
-            for path, score in nearest_documents(links.means, vector, NEAR_CHOSEN + 1):
-                if path in links.documents and (name, path) != node:  # the index may have changed since
-                    scored.append((-score, (name, path)))
-    scored = sorted(scored)[: max(NEAR_CHOSEN, limit)]
-    return len(scored), [
+            near = nearest_documents(links.means, vector, NEAR_CHOSEN + 1)
+            near = [one for one in near if one[0] in links.documents]  # the index may have changed since
+            scored += [(-score, (name, path)) for path, score in near if (name, path) != node]
+            with suppress(IndexUnavailable), hub.index(links.base).snapshot() as index:
+                for path, _ in near:
+                    page = page_of(index, path)[0]
+                    pages[name, path] = name, without_version(page, links.documents[path].title)[0]
+    # Another version or translation says nothing else: of each page, the nearest.
+    first_of = {pages.get(other, other): (score, other) for score, other in sorted(scored, reverse=True)}
+    first_of.pop(pages.get(node, node), None)
+    chosen = sorted(first_of.values())[: max(NEAR_CHOSEN, limit)]
+    return len(chosen), [
         Neighbour(**_named(graph, other), kind="near", direction="both", hop=1, score=round(-score, 4))
-        for score, other in scored[:limit]
+        for score, other in chosen[:limit]
     ]
 
 
