@@ -134,13 +134,18 @@ def test_confidence_is_a_probability_and_falls_with_words_that_are_nowhere_or_no
     name, most = what
     fewer, more = (confidence(**{**asked, name: most * value}) for value in sorted((few, many)))
     assert 0 <= more <= fewer <= 1
+    assert confidence(**{**asked, name: most}) < confidence(**asked)
 
 
-@given(asked, shares, st.sampled_from(["together", "names", "similarity"]))
-def test_more_evidence_is_never_less_sure(asked, similarity, what):
-    asked = {**asked, "similarity": similarity}
-    more = {"similarity": 1.0} if what == "similarity" else {"evidence": replace(asked["evidence"], **{what: 1.0})}
-    assert confidence(**asked) <= confidence(**{**asked, **more})
+@given(asked, shares, st.sampled_from([None, *MODELS]))
+def test_more_evidence_is_surer(asked, share, model):
+    least, some, most = (confidence(**{**asked, "model": model, "similarity": one}) for one in (0.0, share, 1.0))
+    assert least <= some <= most
+    assert model is None or least < most  # the cosines of other models are not calibrated
+    for what in ("together", "names"):
+        values = [{**asked, "evidence": replace(asked["evidence"], **{what: one})} for one in (0.0, share, 1.0)]
+        least, some, most = (confidence(**one) for one in values)
+        assert (least <= some <= most, least < most) == (True, True)
 
 
 @given(asked)
