@@ -164,7 +164,7 @@ class TestFrontMatter:
     def test_reads_the_same_without_the_compiled_yaml_library(self, fields, monkeypatch):
         text = f"---\n{fields}\n---\n"
         compiled = parse(text)
-        monkeypatch.setattr("kbhub.documents.frontmatter._LOADER", yaml.SafeLoader)
+        monkeypatch.setattr("kbhub.documents.frontmatter.LOADER", yaml.SafeLoader)
         pure = parse(text)
         assert (pure.front_matter, len(pure.problems)) == (compiled.front_matter, len(compiled.problems))
 
@@ -393,13 +393,18 @@ UNSEEN = [
     ('<Tabs\n  groupId="os"\n>\n<TabItem label="A">\na\n</TabItem>\n</Tabs>', "\n\n\nA:\na\n\n"),
     ('Go:\n <Run\n  npm="npm i"\n  pnpm="c `d`" rel="a b" n={1}\n />', "Go:\n \n  - npm i\n  - c `d`\n"),
     ("<Grid\n  rows={[\n{ a: [{ b: [{ c: {} }] }] }]}\n/>\n\n  /> \n<Community>\nAsk.", "\n\n\n\n\n\n\nAsk."),
-    ("#### <!-- md:option a -->\n\n`a`\n\n:   What it is.\n\nA : b", "\n\n`a`\n\nWhat it is.\n\nA : b"),
+    ("#### <!-- md:feature -->\n\n`a`\n\n:   What it is.\n\nA : b", "\n\n`a`\n\nWhat it is.\n\nA : b"),
+    ("#### <!-- md:option a-b -->\n<!-- md:default `x` -->", "#### a-b\nDefault: `x`."),
     ('<div class="a">\n\nA <div>\n```\n<div>\n```\n</div>', "\n\nA <div>\n```\n<div>\n```\n"),
     ("Before <Icon name={{ a: 1 }} /> after", "Before  after"),
     ("# Roll back {#undo}\n# Again {/*undo*/}\n{/* not\nthis */}", "# Roll back\n# Again\n\n"),
     ('*Undo it.*{ style="display: inline" }', "*Undo it.*"),
     ('<a name="undo"></a>One <!-- not\nthis --> two', "One \n two"),
     (":::tip\n\nUse it.\n\n:::", "Tip:\n\nUse it.\n\n"),
+    ("/// tip | Use **x**\n    open: true\n\nA\n///\n//// tab | B\nC\n////", "Use x:\n\n\nA\n\nB:\nC\n"),
+    ("````{note}\n:class: x\nA\n```sh\nls\n```\n````\n:::{tip} B\nC\n:::", "Note:\n\nA\n```sh\nls\n```\n\nB:\nC\n"),
+    ("(a-b)=\nA {ref}`b <c>`, {py:func}`~d`.\n```{toctree}\ne\n```\n| \\{f\\} |", "\nA b, d.\n\n\n\n| {f} |"),
+    ("[//]: # 'a'\n[//]: # (b)\n[//]: #\n{* ../a.py hl[1:3] *}\n{!b.md!}", "\n\n\n\n"),
     (":::warning[Mind this]\nIt hurts.\n:::", "Mind this:\nIt hurts.\n"),
     ('!!! note inline "Mind this"\n\n    It hurts.', "Mind this:\n\nIt hurts."),
     ("??? bug\n    It hurts.\n\n> [!tip]-\n> b\n\n::: grid\nA\n:::", "Bug:\nIt hurts.\n\n> Tip:\n> b\n\n\nA\n"),
@@ -407,6 +412,7 @@ UNSEEN = [
     ("```rust\n{{#rustdoc_include ../listings/main.rs:here}}\n```\n{{#include a.md}}\n\nText.", "\n\n\n\n\nText."),
     ("See [the guide][g] and [g].\n\n[g]: guide.md\n[long]:\n  guide.md", "See the guide and g.\n\n\n\n"),
     ('{{% alert title="Mind" %}}\nIt {{< param v >}} hurts.\n{{% /alert %}}', "Mind:\nIt  hurts.\n"),
+    ('{{< admonition type="note" >}}\nA\n{{< /admonition >}}\n\t{{< note >}}', "Note:\nA\n\n\t"),
     ("{% note %}\n\nIt hurts.\n\n{% endnote %}\n{{< tabs >}}", "Note:\n\nIt hurts.\n\n\n"),
     ("{% if x %}\nOnly *then*.\n{%- endif %}", "\nOnly *then*.\n"),
     ('See [a `b`]({{< ref "b#c" >}}) and ![c]({{ "/c.png" | relative_url }}).', "See a `b` and c."),
@@ -440,7 +446,8 @@ def test_a_link_that_the_build_of_a_site_computes_leads_to_the_page_that_it_name
 
 SIMILAR = [
     "```\n```\n```hbs\n{{#let x}}\n```\n```rust\n{{#include a.rs}}\nrun();\n```",
-    "```md\n:::tip\n<Foo />\n[g]: guide.md\n```",
+    "```md\n:::tip\n<Foo />\n[g]: guide.md\n```", '```md\n=== "A"\n\n    ```c\n    int a;\n    ```\n\n=== "B"\n```',
+    "````md\n```{note}\n(a)=\n/// tip\n```\n````\n`{ref}` and `a {b}`c`; {c}, f(x)=\n/// Sums two.\n{* a remark *}",
     "Write `<Foo />`, `{#id}` and Vec<String>; then {{#if x}}, {#if x}, a[i][j] and [^1].",
     "- [ ] Ask [her] about [it](it.md) and the import of 'goods'.", "Title\n===\n\na ::: b",
     "a == b == c, `++a++`, c++ or g++, 100%% %%i ^2, [[f]](g), [[ -h i ]]", "*[a]: b*",
@@ -470,6 +477,7 @@ def test_admonitions_and_tabs_are_quotes_or_headed_for_a_renderer_and_what_nothi
     assert renderable(":::tip\n\nUse it.\n\nMore.") == "**Tip**  \n\nUse it.\n\nMore."
     assert renderable("<Code\n  code={`## A\n\nB`}\n/>\n\n## C") == "\n\n\n\n\n\n## C"
     assert renderable("> Quote\n> ```sh\n> ls\n\n!!! tip\n    Do it.").endswith("> ls\n\n> **Tip**  \n> Do it.")
+    assert renderable("```{warning} Mind\nIt *hurts*.\n```\nEnd.") == "> **Mind**  \n> It *hurts*.\n\nEnd."
     callouts = "> [!NOTE]\n> See **it**.\n\n> > [!tip|wide]- Use **x**\n> > y\n\n```\n> [!info]\n```"
     shown = "> **Note**  \n> See **it**.\n\n> > **Use x**  \n> > y\n\n```\n> [!info]\n```"
     assert renderable(callouts) == shown
@@ -491,6 +499,7 @@ def test_admonitions_and_tabs_are_quotes_or_headed_for_a_renderer_and_what_nothi
     "part",
     [
         *("<!--", "<script>", "a\n----", "&a", "<A b={[{", '<A b="', "[", "[a", "{#a b=", "import "),
+        *("```{note}\n", ":::{a}\n:b: c\n", "/// a\n", "(\n", "{a}`b ", "{a}`", "<!-- md:option -", "\\{", "{* a."),
         *(":a-", "[a]: ", "`", "<a id=", "{/* a ", "<A\t/>", "++a", "%%", "%%a ", "==a", "[[a", "\n::: a", " ^a"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import yaml
 
-from kbhub.documents.frontmatter import FrontMatter, read_front_matter
+from kbhub.documents.frontmatter import LOADER, FrontMatter, read_front_matter
 from kbhub.documents.markdown import decode, encoding_of
 from kbhub.errors import WriteRefused
 from kbhub.values import struct
@@ -91,7 +91,6 @@ def check_writable_text(ref: str, text: str) -> None:
 MAX_DEPTH = 20
 """Nesting levels of a new value; real ones have two."""
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ONE_LINE = 1 << 30
 """Line width for dumped YAML, so that nothing is folded."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -314,7 +313,7 @@ def _entries(ref: str, text: Text) -> list[_Entry]:
     inside = "\n".join(text.bare[1 : text.front.closing])
     if _BREAKS_OF_YAML.search(inside):
         raise WriteRefused(ref, "its front matter contains unusual line breaks (U+0085, U+2028); edit it by hand")
-    events = (event for event in yaml.parse(inside, Loader=_LOADER) if isinstance(event, _NODES))
+    events = (event for event in yaml.parse(inside, Loader=LOADER) if isinstance(event, _NODES))
     first = next(events, None)
     if first is None:
         return []

@@ -32,11 +32,11 @@ MAX_INTEGER_BITS = 64
 MAX_DECIMAL_BITS = 4096
 """Larger integers become hexadecimal text: Python refuses to print them in decimal."""
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CLOSINGS = ("---", "...")
 _KEY = re.compile(r"[A-Za-z_][\w .-]*:(?:\s|$)")
 _NULL = "tag:yaml.org,2002:null"
-# Raised by SafeConstructor on scalars that do not fit their (explicit or guessed) type.
+# Raised by SafeConstructor on scalars of unknown types, or that do not fit their (explicit or guessed) one.
 _BAD_SCALAR = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
 
@@ -93,11 +93,11 @@ def _compose(text: str) -> Node | None:
     # Nesting other than by indentation needs one of these characters per level, so few texts need a second pass. It
     # spares the composer's stack: the event parser does not recurse.
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER) if sum(map(text.count, "[{-?")) > MAX_DEPTH else ():
+    for event in yaml.parse(text, Loader=LOADER) if sum(map(text.count, "[{-?")) > MAX_DEPTH else ():
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-    loader = _LOADER(text)
+    loader = LOADER(text)
     try:
         node: Node | None = loader.get_single_node()
     finally:
@@ -174,8 +174,6 @@ def _value(node: Node, constructor: Any) -> Any:
         return values
     if isinstance(node, SequenceNode):
         return [_value(child, constructor) for child in node.value]
-    if node.tag not in yaml.constructor.SafeConstructor.yaml_constructors:
-        return _printable(node.value)
     try:
         value = constructor.construct_object(node)
     except _BAD_SCALAR:

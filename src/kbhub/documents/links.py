@@ -55,8 +55,6 @@ def extract_links(
     text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]], *, images: bool = False
 ) -> tuple[Link, ...]:
     """Return a document's links (`![[name]]` is one), or its images, by their ends; takes what `inline_tags` does."""
-    if "](" not in text and "[[" not in text and "]:" not in text:
-        return ()
     defines = next(_definitions(text, 0, len(text)), None) is not None
     if not defines and not _CANDIDATE.search(text):
         return ()
@@ -215,7 +213,8 @@ MASK = "."
 """Placeholder for anything that is not text: it neither ends a word before a tag nor continues one."""
 
 _MASKED = re.compile(
-    r"^[ \t>]*+\[[^\[\]\n]*\]:[^\n]*"  # a definition of a reference
+    rf"{COMMENT.pattern}"
+    r"|^[ \t>]*+\[[^\[\]\n]*\]:[^\n]*"  # a definition of a reference
     r"|!?\[\[[^\[\]\n]*\]\]"
     r"|!?\[[^\[\]]*\](?:\([^()\n]*\)|\[[^\[\]\n]*\])"
     r"|<[A-Za-z/!?][^<>]*>",
@@ -291,9 +290,5 @@ def _folded(tag: str) -> str:
 
 def _masked(paragraph: str) -> str:
     """Replace code, comments, links and HTML without moving any character."""
-    masked = COMMENT.sub(_as_mask, without_code(paragraph, MASK))
-    return _MASKED.sub(_as_mask, masked) if "[" in masked or "<" in masked else masked
-
-
-def _as_mask(match: re.Match[str]) -> str:
-    return MASK * len(match[0])
+    masked = without_code(paragraph, MASK)
+    return _MASKED.sub(lambda match: MASK * len(match[0]), masked) if "[" in masked or "<" in masked else masked

@@ -15,13 +15,11 @@ from typing import Any
 
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.links import EXTERNAL, MAX_LINK_TEXT, InlineTag, extract_links, inline_tags, joined_tags
-from kbhub.documents.shown_text import MAX_HEADING_CHARS, atx_text, heading_text
+from kbhub.documents.shown_text import CODE_INDENT, MAX_HEADING_CHARS, atx_text, heading_text
 from kbhub.types import Document, Heading, Link
 from kbhub.values import struct
 from kbhub.workspace.formats import file_title, is_markdown
 
-CODE_INDENT = 4
-"""Columns of indentation that make a line indented code (CommonMark 4.4)."""
 TAB_COLUMNS = 4
 """Columns of a tab stop (CommonMark 2.2)."""
 MAX_SETEXT_LINES = 3

@@ -186,22 +186,35 @@ def without_code(text: str, mask: str = "x") -> str:
     return "".join(parts)
 
 
-NO_TEXT = "mermaid"
-"""Language of diagrams, and here of code that consists of lines from other files."""
+CODE_INDENT = 4
+"""Columns of indentation that make a line indented code (CommonMark 4.4)."""
 
 FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_DRAWN = re.compile(r"[ \t>]*[`~]+[ \t]*(?:mermaid\b|\{(?:contents|image|include|literalinclude|mermaid|toctree)\})")
+"""First line of a diagram, and of what Sphinx replaces with a picture or with text from elsewhere."""
+
 _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+(?:\[![\w-]+\][+-]?[ \t]*)?")
 """The marks of a quote, and the type of a callout (GitHub, Obsidian)."""
 
 _CALLOUT = re.compile(r"((?:[ \t]*>)+[ \t]*)\[!([\w-]+)(?:\|[^\[\]]*)?\][+-]?[ \t]*(.*)")
 
+_NOTICE = re.compile(r"admonition|alert|attention|callout|caution|danger|hint|important|info|note|notice|tip|warning")
+"""Blocks and shortcodes that are admonitions."""
+
+_DIRECTIVE = rf"\{{(?:dropdown|error|seealso|tab-item|{_NOTICE.pattern})\}}"
+_DIRECTIVE_FENCE = re.compile(rf"^ *(`{{3,}}|~{{3,}}) *{_DIRECTIVE}", re.MULTILINE)
+"""First line of a block of MyST whose contents are Markdown."""
+
 _OPENING = re.compile(
-    r"(?P<indent> *)(?:(?P<colons>:{3,}) *(?P<kind>[\w-]*) *(?:\[(?P<label>[^\]]*)\]|(?P<rest>[^{\[]*))(?:\{.*\})?"
+    r"(?P<indent> *)(?:(?P<marks>:{3,}|/{3,}(?= +[a-z][\w-]* *(?:\||$)| *$)) *"
+    rf"(?:(?={_DIRECTIVE})(?P<brace>\{{))?(?P<kind>[\w-]*)(?(brace)\}}) *"
+    r"(?:\[(?P<label>[^\]]*)\]|\|(?P<said>.*)|(?P<rest>[^{\[]*))(?:\{.*\})?"
     r"|(?:!!!|\?\?\?\+?) +(?P<type>[\w-]+)[\w -]*(?:\"(?P<title>[^\"]*)\")?|===[!+]? +\"(?P<tab>[^\"]+)\") *$"
 )
 """First or last line of an admonition, or first line of a tab."""
 
-_CONTAINER = re.compile(r":::|!!!|\?\?\?|===|\[!")
+_CLOSING = re.compile(r" *(?::{3,}|/{3,}) *")
+_CONTAINER = re.compile(r":::|///|!!!|\?\?\?|===|\[!")
 """Occurs in each such line, and in the first one of a callout."""
 
 _ATTRIBUTES = (
@@ -211,7 +224,10 @@ _ATTRIBUTES = (
 TEMPLATE = r"\{[{%][^{}\n]{1,500}[%}]\}"
 """An expression that the build of a site replaces: of Hugo or Liquid."""
 
-_INCLUDE = r"[ \t>]*(?:\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}|-+8<-+[^\n]*+)[ \t]*"
+_INCLUDE = (
+    r"[ \t>]*(?:\{\{#(?:(?:rustdoc_|shift)?include|playground)[^{}\n]*\}\}|-+8<-+[^\n]*+"
+    r"|\{[*!][ \t]*[\w./-]+\.\w+[^{}\n]*[*!]\})[ \t]*"
+)
 """A line of mdBook or MkDocs that stands for lines of another file, in code as well."""
 
 _BRACES = r"\{(?:[^{}]|" * 4 + r"\{[^{}]*\}" + r")*+\}" * 4
@@ -224,7 +240,9 @@ _HIDDEN = (
     r"[ \t]+from[ \t]+)?['\"][^'\"\n]+['\"];?[ \t]*$"
     r"|^export[ \t]+(?:(?:const|let|var)[ \t]+[\w$]+[ \t]*=|(?:default[ \t]+)?(?:async[ \t]+)?(?:function|class)[ \t]+"
     r"[\w$]+[ \t]*[({]|default[ \t]+[\w$]+;?[ \t]*$)(?:.|\n(?![ \t]*\n))*"
-    r"|<!--(?:[^<]|<(?!!--))*?-->"
+    r"|<!-- md:(?:option|setting|(?P<default>default)) (?P<option>(?:[^<>\n-]|-(?!->))+) -->"
+    r"|<!--(?:[^<]|<(?!!--))*?-->|^\([^()\s]+\)=[ \t]*$"
+    r"|^(?P<opening> *(?::{3,} *\{|/{3,} +\w)[^\n]*)(?:\n(?: *:[\w-]+:(?:[ \t][^\n]*)?| {4,}[a-z_]+:[^\n]*)(?=\n|\Z))+"
     r"|^[ \t]*<(?P<unseen>script|style)(?:[ \t][^<>]*)?>(?:[^<]|<(?!/?(?:script|style)\b))*+</(?P=unseen)>"
     r"|\{(?:' *'|\" *\")\}|(?<![ \t])[ \t]*+\{/\*(?:[^*{]|\*(?!/)|\{(?!/\*))*+\*/\}"
     r"|(?<!\w)<(?P<closing>/?)(?P<component>[A-Z][\w.]*+)"
@@ -257,11 +275,8 @@ GENERATING = re.compile(
 TAB, CALLOUT = "\ue000", "\ue001"
 """Begin the heading of a tab, and the kind of a callout before its title; no document's text is shown with them."""
 
-_NOTICE = re.compile(r"alert|callout|caution|danger|hint|important|info|note|notice|tip|warning")
-"""Shortcodes that are admonitions."""
-
 _LINE_END = re.compile(r"[ \t]*$", re.MULTILINE)
-_TITLE = re.compile(r"\btitle=[\"']([^\"'\[\]]*)")
+_NAMED = re.compile(r"\b(title|type)=[\"']([^\"'\[\]]*)")
 _SAID = re.compile(r"(?<!\S)(?:(title|label)|npm|yarn|pnpm|bun|deno|cargo|pip|command)=(?:\"([^\"]+)\"|'([^']+)')")
 """An attribute that readers see: a title, or a command."""
 
@@ -271,8 +286,8 @@ MOST_OPEN = 8
 """Admonitions and tabs within each other that are laid out."""
 
 _DEFINITION = (
-    rf"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{{1,999}})\]:[ \t]*(?:\n[ \t]+)?(?:(?:<|\S*[./#:])\S+|{TEMPLATE}\S*)"
-    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*$"
+    rf"^[ \t>]*\[(?!\^)(?P<name>[^\]\n]{{1,999}})\]:[ \t]*(?:\n[ \t]+)?(?:(?:<|\S*[./#:])\S+|#|{TEMPLATE}\S*)"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*$"
 )
 _EMPTY_OR_LISTED = re.compile(
     r"</?summary(?:[ \t][^<>]*)?>"
@@ -287,16 +302,19 @@ _PADDING = re.compile(r"(?<!`)(`++[^`]+`+)|(?<=\S ) +|(?<=[ |:]-{3})-+(?=:? *\|)
 
 _DEFINITIONS = re.compile(_DEFINITION, re.MULTILINE)
 _INCLUDED = re.compile(_INCLUDE)
-_FIRST = r"[<{/\[!>*+:%^=&-]"
+_ROLE = re.compile(r"(?<![\w`}])\{[a-z][\w:+-]*\}`[~!]?(?P<text>[^\s`<>{}][^`<>{}]*?)(?: ?<[^`<>\n]+>)?`(?!`)")
+"""A role of MyST, with its text or its target."""
+
+_FIRST = r"[<{/\[!>*+:%^=&\\-]"
 # None of them begins at a letter of prose or at other marks, which halves the time of a warm search's excerpts.
-_START = rf"(?={_FIRST}|[ \t](?<![ \t]{{2}})[ \t]*(?:{_FIRST}|1\.)|1\.|import|export)"
+_START = rf"(?={_FIRST}|[ \t](?<![ \t]{{2}})[ \t]*(?:{_FIRST}|1\.)|1\.|^\(|import|export)"
 _CONTINUED = rf"\A(?:{_PROPERTY})+\s*/?>"
 _UNRENDERED = re.compile(rf"{_START}(?:{_HIDDEN})|{_CONTINUED}", re.MULTILINE)
 _UNREADABLE = re.compile(
     rf"{_START}(?:{_HIDDEN}|{_DEFINITION}|!\[\[[^\[\]\n]{{0,500}}\]\]"
     r"|(?<![\w)])\[\[(?![a-z._-]+\]\])(?:[^\[\]\n|]{1,300}+\|)?#?(?P<page>[^\s\[\]|#\d:\"'][^\[\]\n|]{0,300}+)\]\](?![(\[:])"
     r"|(?<![\w\]])!?\[(?!\^?(?:[^\[\]]-[^\[\]]){1,99}+[^\w\[\]]{0,9}+\])(?P<text>[^\[\]]{1,300}+)\](?:\[(?P<label>[^\[\]\n]*)\]|(?P<data>\([^()\s]{200,}\))|(?![\[(:]))"
-    rf"|(?P<entity>&(?:[a-zA-Z]{{2,31}}|#\w{{2,7}});))|{_CONTINUED}",
+    rf"|\\(?P<escaped>[{{}}])|(?P<entity>&(?:[a-zA-Z]{{2,31}}|#\w{{2,7}});))|{_CONTINUED}",
     re.MULTILINE,
 )
 
@@ -307,13 +325,13 @@ def readable(text: str) -> str:
     What only a site understands is gone, and so are diagrams, embeds and definitions of links; a link by reference is
     its text, an admonition or a tab begins with its title, if it has one, and the columns of a table are not aligned.
     """
-    code = _code(text)
+    code = _code(text := _with_colons(text))
     lines = _cleared(text, code, _UNREADABLE)
     for number, line in enumerate(lines):
         if number not in code:
             line = _PADDING.sub(r"\1", line) if line.lstrip().startswith("|") else line
             lines[number] = _EMPTY_OR_LISTED.sub("", line)
-        elif code[number] == NO_TEXT:
+        elif not code[number]:
             lines[number] = ""
     shown = "\n".join(lines)
     return "\n".join(_laid_out(lines, code, quotes=False)) if _CONTAINER.search(shown) else shown
@@ -325,7 +343,7 @@ def renderable(text: str, *, tabs: bool = False) -> str:
     Admonitions and callouts are quotes. With `tabs`, tabs are too, each below a heading that begins with `TAB`, and
     the title of a callout begins with `CALLOUT` and its kind.
     """
-    code = _code(text)
+    code = _code(text := _with_colons(text))
     return "\n".join(_laid_out(_cleared(text, code, _UNRENDERED, tabs=tabs), code, quotes=True, tabs=tabs))
 
 
@@ -342,17 +360,21 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
     lines = text.split("\n")
     prose = "\n".join(["" if number in code else line for number, line in enumerate(lines)])
     masked = without_code(prose)
+    if "}`" in prose:
+        prose = _ROLE.sub(lambda role: role["text"] if masked[role.start()] == "{" else role[0], prose)
+        masked = without_code(prose)
     names = {match["name"].casefold() for match in _DEFINITIONS.finditer(masked)}
     closed = set(re.findall(r"</([A-Z][\w.]*)[ \t]*>", masked))
     parts, at = list[str](), 0
     for match in pattern.finditer(masked):
         found = match.groupdict()
-        part = next((name for name in ("linked", "text", "page", "keys", "marked") if found.get(name)), "")
+        part = next(filter(found.get, ("linked", "text", "page", "keys", "marked", "opening", "option", "escaped")), "")
         shown = prose[slice(*match.span(part))] if part else ""
         if part == "text" and found["label"] is found["data"] is None and shown.casefold() not in names:
             continue
         if part:
             shown = "\n".join(_cleared(shown.title() if part == "keys" else shown, (), pattern))
+        shown = f"Default: {shown}." if found["default"] else shown
         if found.get("entity"):
             shown = _INVISIBLE.sub("", html.unescape(match[0]))
             if shown and shown.isascii():  # it may be markup
@@ -370,9 +392,10 @@ def _cleared(text: str, code: Container[int], pattern: re.Pattern[str], *, tabs:
             attributes = prose[slice(*match.span("attributes"))].removeprefix(" ").split("\n")
             heads = pattern is _UNREADABLE and not match[0].endswith("/>")
             shown = "\n".join([_said(line, heads=heads) for line in attributes])
-        if _NOTICE.fullmatch(found["shortcode"] or "") and _alone(prose, match):
-            title = _TITLE.search(found["parameters"])
-            shown = ":::" if found["ended"] else f":::{found['shortcode']}[{title[1] if title else ''}]"
+        listed = prose.endswith("\t", 0, match.start())
+        if _NOTICE.fullmatch(found["shortcode"] or "") and _alone(prose, match) and not listed:
+            named = {"type": found["shortcode"], "title": "", **dict(_NAMED.findall(found["parameters"]))}
+            shown = ":::" if found["ended"] else f":::{named['type']}[{named['title']}]"
         left = prose.count("\n", *match.span()) - shown.count("\n")
         parts += [prose[at : match.start()], shown, "\n" * left]
         at = match.end()
@@ -396,34 +419,46 @@ def _alone(text: str, match: re.Match[str]) -> bool:
 def code_blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield first line and end of fenced code, however it is indented; -1 as first if the text begins within it."""
     marks = {number: match for number, line in enumerate(lines) if (match := FENCE.match(line))}
-    first, fence, quoted = -1, "", False
+    first, opened, quoted = -1, None, False
     number, second = [*marks, -1, -1][:2]
     if marks and not marks[number][2] and (len(marks) % 2 or marks[second][2]):
         # It ends code that begins above: such a fence has no language, code above and none below.
         above, below = [*map(str.strip, lines[:number])], "".join(lines[number + 1 : number + 2]).strip()
-        fence = marks[number][1] if not below and (not any(above) or above[-1]) else ""
+        opened = marks[number] if not below and (not any(above) or above[-1]) else None
     for number, line in enumerate(lines):
         match = marks.get(number)
         if quoted and line.lstrip()[:1] != ">":  # a quote takes its fence along
             yield first, number
-            fence, quoted = "", False
-        if match and not fence:
-            first, fence, quoted = number, match[1], ">" in match[0][: match.start(1)]
-        elif match and match[1].startswith(fence) and not match[2]:
+            opened, quoted = None, False
+        if match and opened and match.start(1) - opened.start(1) >= CODE_INDENT:
+            continue  # it is code itself
+        if match and not opened:
+            first, opened, quoted = number, match, ">" in match[0][: match.start(1)]
+        elif match and opened and match[1].startswith(opened[1]) and not match[2]:
             yield first, number + 1
-            fence, quoted = "", False
-    if fence:
+            opened, quoted = None, False
+    if opened:
         yield first, len(lines)
 
 
-def _code(text: str) -> dict[int, str]:
-    """Return number → language, of the lines of fenced code, or `NO_TEXT`."""
-    code, lines = dict[int, str](), text.split("\n")
+def _with_colons(text: str) -> str:
+    """Return Markdown with colons for the fences around blocks of MyST that are no code, within each other as well."""
+    lines = text.split("\n")
+    for _ in range(MOST_OPEN if _DIRECTIVE_FENCE.search(text) else 0):
+        for first, end in [*code_blocks(lines)]:
+            if opening := _DIRECTIVE_FENCE.match(lines[first]):
+                for at in (first, end - 1):
+                    lines[at] = re.sub(f"^( *){opening[1]}+", r"\1:::", lines[at])
+    return "\n".join(lines)
+
+
+def _code(text: str) -> dict[int, bool]:
+    """Return number → whether readers see it, of the lines of fenced code."""
+    code, lines = dict[int, bool](), text.split("\n")
     for first, end in code_blocks(lines):
-        language = FENCE.sub(r"\2", lines[first]).split()[:1] if first >= 0 else []
         inside = [*filter(None, map(str.strip, lines[first + 1 : end - 1]))]
-        name = NO_TEXT if inside and all(map(_INCLUDED.fullmatch, inside)) else "".join(language)
-        code.update(dict.fromkeys(range(max(first, 0), end), name))
+        seen = not inside or not all(map(_INCLUDED.fullmatch, inside))
+        code.update(dict.fromkeys(range(max(first, 0), end), seen and not _DRAWN.match(lines[max(first, 0)])))
     return code
 
 
@@ -467,7 +502,7 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
     """Yield the lines without the indentation of admonitions and tabs; as quotes if asked, `tabs` only with those."""
     opened: list[tuple[int, int, str]] = []
     """Column, indentation and mark of the contents of each admonition and tab."""
-    closings = sum(line.strip(" :") == "" and ":::" in line for number, line in enumerate(lines) if number not in code)
+    closings = sum(number not in code and _CLOSING.fullmatch(line) is not None for number, line in enumerate(lines))
     blank: list[str] = []
     """Lines that belong to what goes on after them."""
     for number, line in enumerate(lines):
@@ -483,20 +518,20 @@ def _laid_out(lines: Sequence[str], code: Container[int], *, quotes: bool, tabs:
         if number not in code and (callout := _CALLOUT.fullmatch(line)):
             line = callout[1] + _named(callout[3], callout[2], quotes=quotes, marked=tabs)
         opening = None if number in code else _OPENING.match(line)
-        tab = opening and (opening["tab"] or opening["kind"] == "tab")
-        if opening and opening["colons"] and not opening["kind"]:
+        tab = opening and (opening["tab"] or opening["kind"] in ("tab", "tab-item"))
+        if opening and opening["marks"] and not opening["kind"]:
             del opened[-1:]
             opening, line, closings = None, "", closings - 1
         elif opening:
-            title = (opening["label"] or opening["rest"] or opening["title"] or opening["tab"] or "").strip()
+            title = next(filter(None, opening.group("label", "said", "rest", "title", "tab")), "").strip()
             kind = opening["type"] or (opening["kind"] if quotes or _NOTICE.fullmatch(opening["kind"] or "") else "")
             name = f"###### {TAB}{title or 'Tab'}" if tab and tabs else _named(title, kind, quotes=quotes, marked=tabs)
             line = f"{opening['indent']}{name}" if opening["title"] != "" else ""  # a title that is left out on purpose
         base, indented = opened[0][0] if opened else 0, sum(indentation for _, indentation, _ in opened)
         # One that nothing closes would quote the rest.
-        if opening and len(opened) < MOST_OPEN and (not opening["colons"] or closings > len(opened)):
+        if opening and len(opened) < MOST_OPEN and (not opening["marks"] or closings > len(opened)):
             quoted = quotes and (tabs or not opening["tab"])
-            opened.append((column, 0 if opening["colons"] else 4, "> " if quoted else ""))
+            opened.append((column, 0 if opening["marks"] else CODE_INDENT, "> " if quoted else ""))
             base = opened[0][0]
         marks = "".join(mark for _, _, mark in opened)
         shown = f"{' ' * base}{marks}{line[min(base + indented, column) :]}" if opened else line
