@@ -293,6 +293,9 @@ def test_the_page_that_names_the_thing_is_told_not_one_about_its_subject_and_non
     environment.write("knowledge/0214-use-outer-store.md", "# Stores\n\nReading `useOuterStore` is synchronous.\n")
     hub.sync()
     assert refs(hub, environment, "subscribe to our redux shop with useOuterStore") == ["0214-use-outer-store.md"]
+    environment.write("knowledge/vaults.md", "# 1Password secrets\n\nThey are in the vault of the team.\n")
+    hub.sync()
+    assert refs(hub, environment, "rotate the password secrets of the shop") == []
 
 
 @pytest.mark.parametrize(

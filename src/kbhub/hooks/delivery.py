@@ -215,6 +215,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{80,}`|<[a-z_-]+>.*?</[a-z_-]+>", r
 """Parts of a prompt that are no question: code, logs and what the client put in."""
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 _NAME = re.compile(r"\w+")
+_NUMBER = re.compile(r"^\W*\d+(?=[\W_])")
 _PLAIN_REF = re.compile(r"[\w@./#:+,()' -]+")
 _SYNTAX = re.compile(r'["“”]|(?<!\S)[-+](?=\S)|(?<=\w):(?=\S)')
 """What the query language would take for a phrase, an exclusion or a filter."""
@@ -367,8 +368,7 @@ def _is_named(wording: str, hit: Hit) -> bool:
     """Return whether a prompt names a document by title or file, without punctuation and a number in front."""
     said = " ".join(name_parts(wording))
     for name in (hit.title, PurePosixPath(hit.path).stem):
-        words = name_parts(name)
-        title = " ".join(words[1:] if words and words[0].isdigit() else words)
+        title = " ".join(name_parts(_NUMBER.sub("", name)))
         if len(title) >= TITLE_CHARACTERS and " " in title and f" {title} " in f" {said} ":
             return True
     return False
