@@ -77,8 +77,9 @@ def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
 
             assert expected == [(hit.path, hit.start_line, hit.excerpt) for hit in cut.hits]
             assert whole.total == cut.total
+            rounding = 2e-4 / min(whole.hits[0].score, cut.hits[0].score)  # scores are small where little is covered
             for one, other in zip(whole.hits, cut.hits, strict=True):
-                assert one.score / whole.hits[0].score == pytest.approx(other.score / cut.hits[0].score, abs=0.002)
+                assert one.score / whole.hits[0].score == pytest.approx(other.score / cut.hits[0].score, abs=rounding)
 
 
 def test_a_verdict_does_not_fall_because_of_another_base_and_another_language_finds_the_english_document(two):

@@ -68,13 +68,13 @@ def hub_of(twin):
 
 
 def answer(twin) -> list[str]:
-    """Run every verb; return what was said of the shared base."""
+    """Run every verb; return what was said of the shared base, after its name."""
     hub = hub_of(twin)
     said = []
 
     def skips(result) -> None:
         assert {one.base for one in result.skipped} <= {"notes"}
-        said.extend(one.reason for one in result.skipped)
+        said.extend(f"{one.base}: {one.reason}" for one in result.skipped)
 
     for query in QUERIES:
         for mode in ("hybrid", "keyword", "semantic") if query == "xylophone" else ("hybrid",):
@@ -92,7 +92,8 @@ def answer(twin) -> list[str]:
     skips(list_documents(hub))
     skips(audit(hub))
     assert {one.base.id: one.documents for one in status(hub).bases}["own"] == 2
-    said += [one.message for base in status(hub).bases for one in base.problems if one.subject == "notes"]
+    problems = [one for base in status(hub).bases for one in base.problems if one.subject == "notes"]
+    said += [f"{one.subject}: {one.message}" for one in problems]
     overview(hub)
     assert read(hub, ["own@a.md"]).readings
     for ref in ("notes@other.md", "#0a", "Own", "n1", "notes@*.md"):
